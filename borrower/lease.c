@@ -113,13 +113,6 @@ static void dlend_lease_free(struct kref *ref)
 	kfree(lease);
 }
 
-struct dlend_lease *dlend_lease_get(struct dlend_lease *lease)
-{
-	kref_get(&lease->kref);
-	return lease;
-}
-DLEND_EXPORT(dlend_lease_get);
-
 void dlend_lease_put(struct dlend_lease *lease)
 {
 	kref_put(&lease->kref, dlend_lease_free);
@@ -220,7 +213,7 @@ static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *o
 }
 
 static struct dlend_lease *dlend_lease_alloc(struct dlend_link *link,
-						    const struct dlend_addr *addr)
+					     const struct dlend_addr *addr)
 {
 	struct dlend_lease *lease = kzalloc_obj(*lease);
 
@@ -563,9 +556,6 @@ DLEND_EXPORT(dlend_lease_irq_unmask);
  * CFG_WRITE.
  */
 
-/* Where Device Control has Max_Read_Request_Size. */
-#define DLEND_LEASE_READRQ_SHIFT	(ffs(PCI_EXP_DEVCTL_READRQ) - 1)
-
 /* @type: CFG_READ or CFG_WRITE. */
 static int dlend_lease_cfg(struct dlend_lease *lease, u16 type, struct dlend_p_cfg *cfg,
 			   unsigned int timeout_ms)
@@ -631,18 +621,6 @@ int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
 	return dlend_lease_cfg_read(lease, pos + PCI_VPD_DATA, 4, data, dlend_lease_left_ms(end));
 }
 DLEND_EXPORT(dlend_lease_vpd);
-
-int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
-{
-	return dlend_lease_cfg_write(lease, at, 2, readrq << DLEND_LEASE_READRQ_SHIFT, 0);
-}
-DLEND_EXPORT(dlend_lease_set_readrq);
-
-int dlend_lease_enable(struct dlend_lease *lease)
-{
-	return dlend_lease_cfg_write(lease, PCI_COMMAND, 2, PCI_COMMAND_MEMORY, 0);
-}
-DLEND_EXPORT(dlend_lease_enable);
 
 /*
  * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.

@@ -249,7 +249,8 @@ bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim
 	else if (offer->now.state == DLEND_OFFER_FREE && dlend_offer_vm(offer) &&
 		 memcmp(offer->now.vm, claim->vm, sizeof(claim->vm)))
 		snprintf(why, DLEND_REASON_LEN,
-			 "it is reserved for the VM that has the mediated device %pUl", offer->now.vm);
+			 "it is reserved for the VM that has the mediated device %pUl",
+			 offer->now.vm);
 	else if (offer->now.state == DLEND_OFFER_KEPT)
 		snprintf(why, DLEND_REASON_LEN, "node %s has another device of set %s",
 			 dlend_node_label(offer->now.holder, node), offer->set);
@@ -358,27 +359,6 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 		offer->announced = true;
 }
 
-/*
- * When an offer appears, its users start what is to start by itself.  That fails if another node
- * holds the device then.  So the offer is announced when it is free for the first time, and only
- * once: what an admin has stopped stays stopped, however often the device becomes free again.
- */
-static void dlend_offer_announce(struct dlend_offer *offer)
-{
-	struct dlend_offer_user *user;
-	bool due;
-
-	mutex_lock(&dlend_offers_lock);
-	due = offer->registered && !offer->announced && offer->now.state == DLEND_OFFER_FREE;
-	if (due)
-		offer->announced = true;
-	mutex_unlock(&dlend_offers_lock);
-	if (!due)
-		return;
-	list_for_each_entry(user, &dlend_offer_users, node)
-		user->freed(offer);
-}
-
 int dlend_offer_ask(struct dlend_link *link)
 {
 	struct dlend_session_ref now = dlend_session_now(link);
@@ -417,23 +397,36 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 	put_device(&offer->dev);
 }
 
+/*
+ * When an offer appears, its users start what is to start by itself.  That fails if another node
+ * holds the device then.  So the offer is announced when it is free for the first time, and only
+ * once: what an admin has stopped stays stopped, however often the device becomes free again.
+ */
 static void dlend_offer_work(struct work_struct *work)
 {
 	struct dlend_offer *offer = container_of(work, struct dlend_offer, work);
+	struct dlend_offer_user *user;
 	bool dying, due, free;
 
-	mutex_lock(&dlend_offers_lock);
-	dying = offer->dying;
-	due = offer->complete && !offer->registered;
-	free = offer->now.state == DLEND_OFFER_FREE;
-	mutex_unlock(&dlend_offers_lock);
+	scoped_guard(mutex, &dlend_offers_lock) {
+		dying = offer->dying;
+		due = offer->complete && !offer->registered;
+		free = offer->now.state == DLEND_OFFER_FREE;
+	}
 	if (dying) {
 		dlend_offer_unregister(offer);
 		return;
 	}
 	if (due)
 		dlend_offer_register(offer, free);
-	dlend_offer_announce(offer);
+	scoped_guard(mutex, &dlend_offers_lock) {
+		due = offer->registered && !offer->announced &&
+		      offer->now.state == DLEND_OFFER_FREE;
+		offer->announced |= due;
+	}
+	if (due)
+		list_for_each_entry(user, &dlend_offer_users, node)
+			user->freed(offer);
 }
 
 static void dlend_offer_say_work(struct work_struct *work)

@@ -746,8 +746,8 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 }
 
 /*
- * Give up what was taken for a mapping that is not there any more.  @acked: the source's lender maps
- * nothing in the slot.  If not, the slot stays in quarantine until the next session.
+ * Give up what was taken for a mapping that is not there any more.  @acked: the source's lender
+ * maps nothing in the slot.  If not, the slot stays in quarantine until the next session.
  */
 static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 {
@@ -798,8 +798,8 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 
 	/*
 	 * If the source's lease is over, nothing is mapped under it any more.  But if a slot is in
-	 * use, only the source's lender can say that nothing leads there: so ask it.  Ask it even if
-	 * it has said that the mapping is lost: that may have been the one before this.
+	 * use, only the source's lender can say that nothing leads there: so ask it.  Ask it even
+	 * if it has said that a mapping is lost: that may have been the one before this.
 	 */
 	scoped_guard(mutex, &dlend_p2p_lock)
 		ask = ask || dlend_edge_end_member(&e->s);

@@ -57,8 +57,8 @@
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so are new ones; for good
  * @session: the link's, as the first of its segments was made; under @change
- * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO addresses
- *	as here; all 0 while @shift is
+ * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO
+ *	addresses as here; all 0 while @shift is
  * @silent: a lender did not answer when it should have unmapped its segments
  * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
  *	them; it unmaps them by other sizes
@@ -127,7 +127,7 @@ static int dlend_native_tell_map(struct dlend_native_fn *fn, u64 first, u64 size
 	return dlend_native_tell(fn, DLEND_MSG_DMA_MAP, &dma);
 }
 
-/* Return: true if the function reaches nothing by these IO addresses; false: its lender is silent */
+/* Return: does the function reach nothing by these IO addresses? If not, its lender is silent. */
 static bool dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
 {
 	struct dlend_p_dma dma = {};
@@ -467,23 +467,6 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 	return err;
 }
 
-/* VFIO, for which no domain is prepared: what its user asks for. */
-static int dlend_native_domain_for_vfio(struct dlend_native_domain *d)
-{
-	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
-	u64 size = clamp(rounddown_pow_of_two(part | 1), (u64)SZ_2M, (u64)SZ_1G);
-	int err = dlend_native_domain_open(d);
-
-	if (err)
-		return err;
-	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,
-					    d->raw.memory->geometry.aperture_end));
-	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
-	/* Pairs with the acquire in dlend_native_unknown(). */
-	smp_store_release(&d->shift, ilog2(size));
-	return 0;
-}
-
 /* Members */
 
 /* Under change. */
@@ -504,6 +487,9 @@ static void dlend_native_member_ends(struct dlend_native_domain *d, struct dlend
 	d->alive -= fn->domain_alive;
 	fn->domain_alive = false;
 }
+
+static const char dlend_native_silence[] =
+	"another device reaches the same memory, and its lender does not say that it is stopped";
 
 /*
  * Under change.  The function reaches nothing any more when this returns.  A device is stopped if
@@ -527,7 +513,7 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 		return;
 	d->silent = true;
 	list_for_each_entry(other, &d->members, in_domain)
-		dlend_native_lost(other, "another device reaches the same memory, and its lender does not say that it is stopped");
+		dlend_native_lost(other, dlend_native_silence);
 }
 
 /*
@@ -597,15 +583,27 @@ unmap:
 	return err;
 }
 
-/* Under change. What the domain is for is known by now: dma-iommu's is prepared before. */
+/* Under change. A domain that is not prepared for dma-iommu is VFIO's: what its user asks for. */
 static int dlend_native_domain_decide(struct dlend_native_domain *d)
 {
+	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
+	u64 size = clamp(rounddown_pow_of_two(part | 1), (u64)SZ_2M, (u64)SZ_1G);
+	int err;
+
 	if (d->shift)
 		return 0;
 	/* An administrator has set a group's type anew, with no driver: that is not prepared. */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
-	return dlend_native_domain_for_vfio(d);
+	err = dlend_native_domain_open(d);
+	if (err)
+		return err;
+	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,
+					    d->raw.memory->geometry.aperture_end));
+	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
+	/* Pairs with the acquire in dlend_native_unknown(). */
+	smp_store_release(&d->shift, ilog2(size));
+	return 0;
 }
 
 /*
@@ -660,27 +658,6 @@ static void dlend_native_domain_leave(struct dlend_native_fn *fn)
 	dlend_native_del_member(d, fn);
 }
 
-/* Let a function reach what is mapped in a domain, now and later. */
-static int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
-{
-	struct dlend_native_domain *d = to_native_domain(domain), *before = fn->domain;
-	int err;
-
-	if (before == d)
-		return 0;
-	err = dlend_native_domain_may_join(d, fn);
-	if (err)
-		return err;
-	/* A lender has one domain for a group: what the function reached is in the way. */
-	dlend_native_domain_leave(fn);
-	fn->why[0] = '\0';
-	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
-	/* The IOMMU core takes the function to be where it was. */
-	if (err && before)
-		dlend_native_join_now(before, fn, true);
-	return err;
-}
-
 int dlend_native_domain_prepare(struct dlend_native_fn *fn)
 {
 	struct dlend_native_root *root = fn->root;
@@ -731,9 +708,26 @@ void dlend_native_domain_cut(struct dlend_native_fn *fn)
 
 /* What the IOMMU core calls (struct iommu_domain_ops) */
 
+/* Let a function reach what is mapped in a domain, now and later. */
 static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 {
-	return dlend_native_domain_join(domain, dev_iommu_priv_get(dev));
+	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
+	struct dlend_native_domain *d = to_native_domain(domain), *before = fn->domain;
+	int err;
+
+	if (before == d)
+		return 0;
+	err = dlend_native_domain_may_join(d, fn);
+	if (err)
+		return err;
+	/* A lender has one domain for a group: what the function reached is in the way. */
+	dlend_native_domain_leave(fn);
+	fn->why[0] = '\0';
+	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
+	/* The IOMMU core takes the function to be where it was. */
+	if (err && before)
+		dlend_native_join_now(before, fn, true);
+	return err;
 }
 
 /* Bytes from @iova on, of @size, that are in @seg, or would be in the one that is not there. */
@@ -800,7 +794,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 /* iommufd maps before it attaches the first device. Return: is it not known what it is for? */
 static bool dlend_native_unknown(struct dlend_native_domain *d)
 {
-	/* Pairs with the release in dlend_native_domain_for_vfio(). */
+	/* Pairs with the release in dlend_native_domain_decide(). */
 	if (smp_load_acquire(&d->shift))
 		return false;
 	if (iommu_is_dma_domain(&d->domain))

@@ -333,35 +333,27 @@ static struct irq_chip dlend_native_msi_chip = {
 /* The domains */
 
 /*
- * MSI-X vectors are asked for one by one: the lender is asked for the whole table, and for less if
- * it has not so many interrupts left.  The PCI core then tells the driver how many it can have.
- */
-static int dlend_native_msi_begin_msix(struct dlend_native_fn *fn)
-{
-	unsigned int count = dlend_cfg_msix(&fn->cfg);
-	int ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
-
-	while (ret == -ENOSPC && count > 1) {
-		count = rounddown_pow_of_two(count - 1);
-		ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
-	}
-	return ret;
-}
-
-/*
- * The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants, and
- * as PCI has it, that is a power of two.
+ * The lender delivers all vectors of a mode or none.  A driver asks for all its MSI vectors at
+ * once, and their number is a power of two.  It asks for MSI-X vectors one by one, so the lender is
+ * asked for the whole table, and for less if it has not so many interrupts left.  The PCI core then
+ * tells the driver how many it can have.
  */
 static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
 				  unsigned int nr)
 {
-	enum dlend_irq_mode mode = desc->pci.msi_attrib.is_msix ? DLEND_IRQ_MSIX : DLEND_IRQ_MSI;
+	bool msix = desc->pci.msi_attrib.is_msix;
+	enum dlend_irq_mode mode = msix ? DLEND_IRQ_MSIX : DLEND_IRQ_MSI;
+	unsigned int count = msix ? dlend_cfg_msix(&fn->cfg) : roundup_pow_of_two(nr);
+	int ret;
 
 	if (fn->irq_count)
 		return fn->irq_mode == mode ? 0 : -EBUSY;
-	if (mode == DLEND_IRQ_MSIX)
-		return dlend_native_msi_begin_msix(fn);
-	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, roundup_pow_of_two(nr));
+	ret = dlend_native_irq_setup(fn, mode, count);
+	while (msix && ret == -ENOSPC && count > 1) {
+		count = rounddown_pow_of_two(count - 1);
+		ret = dlend_native_irq_setup(fn, mode, count);
+	}
+	return ret;
 }
 
 static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,

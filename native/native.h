@@ -121,8 +121,8 @@ struct dlend_native_fn {
  * struct dlend_native_root - a root bus, with the functions of one lease
  * @sysdata: x86's own of a root bus, with the domain's number
  * @fn: functions, by device and function number
- * @prepared: their domain, until the IOMMU core asks for it; or NULL. One thread prepares it, has the
- *	functions found, or forgets it
+ * @prepared: their domain, until the IOMMU core asks for it; or NULL. One thread prepares it, has
+ *	the functions found, or forgets it
  * @group: the IOMMU group of its functions, from the first one's probe on
  * @pdev: parent of the bridge
  * @bridge: the PCI core's
@@ -266,8 +266,9 @@ void dlend_native_intx_wanted(struct dlend_native_fn *fn, bool handled);
  *
  * All functions of a root bus get one. The IOMMU core asks for it when it finds the first of them,
  * and attaches each of them, which must not fail: so all that can fail is done here.
- * Context: process; waits for the lender. Return: 0; -ENOSPC the window has no room; -ENODEV the link
- * is down; -ENOMEM; or what a lender answers. If it fails, dlend_native_domain_forget() follows.
+ * Context: process; waits for the lender. Return: 0; -ENOSPC the window has no room; -ENODEV the
+ * link is down; -ENOMEM; or what a lender answers. If it fails, dlend_native_domain_forget()
+ * follows.
  */
 int dlend_native_domain_prepare(struct dlend_native_fn *fn);
 
@@ -312,7 +313,8 @@ int dlend_native_iommu_init(void);
  * dlend_native_iommu_add - give a device of a root bus of ours to the driver
  * @dev: (in) device that the IOMMU core has not looked at yet
  *
- * Context: process, in the bus's notifier. If it fails, the log says so, and the device is not ours.
+ * Context: process, in the bus's notifier. If it fails, the log says so, and the device is not
+ * ours.
  */
 void dlend_native_iommu_add(struct device *dev);
 

@@ -163,12 +163,19 @@ static bool dlend_native_regions_lose(struct device *ntb)
 	return busy;
 }
 
-/* For those that do not let go in time the kernel's log says later that it does not find them. */
-static void dlend_native_regions_end(struct device *ntb)
+void dlend_native_ntb_leaves(struct device *ntb)
 {
+	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 	struct dlend_native_region *region;
 	struct dlend_native_window *w;
 
+	xa_store(&dlend_native_leaving, (unsigned long)ntb, ntb, GFP_KERNEL | __GFP_NOFAIL);
+	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
+		msleep(DLEND_NATIVE_LOOK_MS);
+	/*
+	 * A driver that has not let go by now gives its reservation back later, and the kernel's
+	 * log says that it is not found.
+	 */
 	guard(mutex)(&dlend_native_regions_lock);
 	list_for_each_entry(region, &dlend_native_regions, node) {
 		if (&region->ntb->dev != ntb || region->over)
@@ -178,16 +185,6 @@ static void dlend_native_regions_end(struct device *ntb)
 		dlend_native_region_reserve(region);
 		region->over = true;
 	}
-}
-
-void dlend_native_ntb_leaves(struct device *ntb)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
-
-	xa_store(&dlend_native_leaving, (unsigned long)ntb, ntb, GFP_KERNEL | __GFP_NOFAIL);
-	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
-		msleep(DLEND_NATIVE_LOOK_MS);
-	dlend_native_regions_end(ntb);
 }
 
 void dlend_native_ntb_left(struct device *ntb)
@@ -236,8 +233,8 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 }
 
 /*
- * No driver has the device any more.  Out of the kernel's tree, the reservations of a driver are not
- * found when it gives them back.  They are children of BARs in this window.
+ * No driver has the device any more.  Out of the kernel's tree, the reservations of a driver are
+ * not found when it gives them back.  They are children of BARs in this window.
  */
 static void dlend_native_window_idle(struct dlend_native_window *w)
 {

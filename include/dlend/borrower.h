@@ -16,8 +16,10 @@
 #define DLEND_BORROWER_H
 
 #include <linux/atomic.h>
+#include <linux/bitfield.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/pci_regs.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 #include <dlend/link.h>
@@ -379,7 +381,11 @@ struct dlend_lease {
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why);
 
 /** dlend_lease_get - one more reference. Context: any. Return: @lease */
-struct dlend_lease *dlend_lease_get(struct dlend_lease *lease);
+static inline struct dlend_lease *dlend_lease_get(struct dlend_lease *lease)
+{
+	kref_get(&lease->kref);
+	return lease;
+}
 
 /** dlend_lease_put - one reference less; the last one ends it. Context: process, may sleep. */
 void dlend_lease_put(struct dlend_lease *lease);
@@ -516,7 +522,10 @@ int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
  * @at: (in) offset of the PCIe capability's Device Control register
  * @readrq: (in) size, as that register encodes it (128 << n bytes)
  */
-int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
+static inline int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
+{
+	return dlend_lease_cfg_write(lease, at, 2, FIELD_PREP(PCI_EXP_DEVCTL_READRQ, readrq), 0);
+}
 
 /**
  * dlend_lease_enable - the device's user has turned it on
@@ -526,7 +535,10 @@ int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
  * interrupts.
  * Return: as dlend_lease_cfg_write().
  */
-int dlend_lease_enable(struct dlend_lease *lease);
+static inline int dlend_lease_enable(struct dlend_lease *lease)
+{
+	return dlend_lease_cfg_write(lease, PCI_COMMAND, 2, PCI_COMMAND_MEMORY, 0);
+}
 
 /* Moving a lease to another node; the device stays as it is. From protocol version 4 on. */
 

@@ -204,7 +204,12 @@ u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
 unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);
 unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg);
 
-/** struct dlend_cfg_part - the table or the PBA of MSI-X: in which BAR, and where there, in bytes */
+/**
+ * struct dlend_cfg_part - the table or the PBA of MSI-X
+ * @bar: BAR that holds it
+ * @offset: bytes in that BAR
+ * @size: bytes
+ */
 struct dlend_cfg_part {
 	unsigned int bar;
 	u32 offset, size;
