@@ -138,6 +138,26 @@ static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *iommu)
 	return ret;
 }
 
+static int lend_census_count(struct device *dev, void *data)
+{
+	struct lend_census *census = data;
+
+	if (!dev_is_pci(dev)) {
+		census->foreign = true;
+		return 0;
+	}
+	/* Bridges stay with the kernel: they do no DMA of their own. */
+	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
+		census->members++;
+	return 0;
+}
+
+void lend_census_take(struct iommu_group *iommu, struct lend_census *census)
+{
+	*census = (struct lend_census){ };
+	iommu_group_for_each_dev(iommu, census, lend_census_count);
+}
+
 /* A group is lent as a whole. */
 static int lend_check_members(struct pci_dev *pdev, struct iommu_group *iommu,
 			      struct lend_census *census)

@@ -6,10 +6,28 @@
 #include <dlend/types.h>
 
 #include "lender/fn.h"
-#include "lender/members.h"
 
 struct iommu_group;
 struct pci_dev;
+
+/**
+ * struct lend_census - who is in an IOMMU group
+ * @members: number of functions, without bridges
+ * @foreign: there are devices that are not PCI devices
+ */
+struct lend_census {
+	unsigned int members;
+	bool foreign;
+};
+
+/**
+ * lend_census_take - count the functions of an IOMMU group as it is now
+ * @iommu: (in) IOMMU group
+ * @census: (out) result
+ *
+ * Context: process; takes the IOMMU core's lock of the group.
+ */
+void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
 
 /**
  * lend_check_device - can a device be lent, and does an IOMMU translate its DMA?

@@ -30,7 +30,6 @@
 #include "lender/group.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
-#include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
 #include "lender/request.h"
@@ -739,13 +738,6 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	return fn;
 }
 
-static const struct lend_works lend_driver_works = {
-	.recover = lend_recover_work,
-	.expire = lend_lease_expire_work,
-	.unreserve = lend_reserve_work,
-	.say = lend_group_say_work,
-};
-
 /* Who has no reset of its own is clean, and offered, when all that is reset with it is here. */
 static int lend_driver_clean(struct lend_fn *fn)
 {
@@ -777,7 +769,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	pci_intx(pdev, 0);
 	/* What it holds is nobody's business until it was reset with all others. */
 	fn->dirty = fn->shared_reset;
-	ret = lend_registry_join(fn, iommu_group_id(iommu), members, &lend_driver_works);
+	ret = lend_lease_bind(fn, iommu_group_id(iommu), members);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));

@@ -224,7 +224,7 @@ static struct lend_group *lend_group_find(int id)
 
 /* Registry lock. */
 static struct lend_group *lend_group_new(int id, unsigned int members,
-					 const struct lend_works *works)
+					 void (*init)(struct lend_group *group))
 {
 	struct lend_group *group = kzalloc_obj(*group);
 
@@ -235,11 +235,8 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	group->members = members;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
-	INIT_DELAYED_WORK(&group->recover, works->recover);
-	INIT_DELAYED_WORK(&group->expire, works->expire);
-	INIT_DELAYED_WORK(&group->unreserve, works->unreserve);
-	INIT_WORK(&group->say, works->say);
 	init_waitqueue_head(&group->wait);
+	init(group);
 	lend_lease_init(&group->lease,
 			lend_epoch_first(lend_registry_epoch_floor,
 					 ktime_get_real_seconds() - LEND_EPOCH_ORIGIN));
@@ -275,12 +272,12 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 
 /* The group, referenced; it may be forgotten before its lock is taken. */
 static struct lend_group *lend_group_get(int id, unsigned int members,
-					 const struct lend_works *works)
+					 void (*init)(struct lend_group *group))
 {
 	struct lend_group *group;
 
 	guard(mutex)(&lend_registry_lock);
-	group = lend_group_find(id) ?: lend_group_new(id, members, works);
+	group = lend_group_find(id) ?: lend_group_new(id, members, init);
 	if (group)
 		kref_get(&group->ref);
 	return group;
@@ -316,14 +313,14 @@ static int lend_group_enter(struct lend_group *group, struct lend_fn *fn)
 }
 
 int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
-		       const struct lend_works *works)
+		       void (*init)(struct lend_group *group))
 {
 	struct lend_group *group;
 	int ret;
 
 	dlend_waits_for_no_peer(&lend_registry_lock);
 	do {
-		group = lend_group_get(id, members, works);
+		group = lend_group_get(id, members, init);
 		if (!group)
 			return -ENOMEM;
 		/* Said here, and not under the registry's lock, of which the same is said. */

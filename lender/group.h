@@ -220,30 +220,19 @@ bool lend_set_heard(struct lend_group *group);
 extern struct workqueue_struct *lend_wq;
 
 /**
- * struct lend_works - what works of a group do
- * @recover: of lend_group.recover
- * @expire: of lend_group.expire
- * @unreserve: of lend_group.unreserve
- * @say: of lend_group.say
- */
-struct lend_works {
-	work_func_t recover, expire, unreserve, say;
-};
-
-/**
  * lend_registry_join - a function is being bound: others can find it from now on
  * @fn: (in, out) function; gets its group
  * @id: (in) number of its IOMMU group
  * @members: (in) functions in that IOMMU group, for the first function of it; the group counts
  *	again when a function is ready
- * @works: (in) what a group's works do
+ * @init: (in) prepares the works of a group that is new
  *
  * Context: process; takes the group lock and the registry lock.
  * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
  * functions already; -ENOMEM.
  */
 int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
-		       const struct lend_works *works);
+		       void (*init)(struct lend_group *group));
 
 /**
  * lend_registry_forget - a function is being unbound: nobody finds it any more
@@ -251,7 +240,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
  *
  * Context: process, group lock; takes the registry lock.
  * Return: true if @fn was the last function of its group; then the caller has to lend_group_put()
- * the group, after the works of lend_registry_join() have run for the last time.
+ * the group, after its works have run for the last time.
  */
 bool lend_registry_forget(struct lend_fn *fn);
 

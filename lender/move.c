@@ -23,7 +23,6 @@
 #include "lender/drain.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
-#include "lender/members.h"
 #include "lender/move.h"
 #include "lender/reach.h"
 #include "lender/trace.h"
