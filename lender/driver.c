@@ -12,7 +12,6 @@
 #include <linux/kstrtox.h>
 #include <linux/module.h>
 #include <linux/pci.h>
-#include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -339,11 +338,9 @@ static bool lend_sysfs_is_back(const struct lend_fn *fn)
 static void lend_sysfs_ask_back(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
-	/* As where a fence begins: see lend_request_message(). */
-	unsigned int noio = memalloc_noio_save();
 	struct dlend_msg msg;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
 		if (lease->state != DLEND_OFFER_HELD || !w.fn->lent)
 			continue;
@@ -351,8 +348,6 @@ static void lend_sysfs_ask_back(struct lend_group *group)
 		lend_outbox_note(group->link, &msg);
 		trace_dlend_lease(&w.fn->addr, "reclaim", lease->holder, lease->epoch, 0);
 	}
-	mutex_unlock(&group->lock);
-	memalloc_noio_restore(noio);
 }
 
 /* Say what was waited for: a reset may take longer than the borrower. */
@@ -752,8 +747,7 @@ static int lend_driver_clean(struct lend_fn *fn)
 static void lend_driver_leave(struct lend_fn *fn)
 {
 	lend_lease_unbind(fn);
-	lend_admit_end();
-	lend_outbox_tell_barred();
+	lend_outbox_unbound();
 }
 
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
@@ -914,7 +908,6 @@ notifier:
 user:
 	dlend_link_user_unregister(&lend_link_user);
 	lend_outbox_exit();
-	lend_admit_exit();
 debugfs:
 	debugfs_remove_recursive(lend_debugfs_root);
 	destroy_workqueue(lend_wq);
@@ -928,7 +921,6 @@ static void __exit lend_driver_exit(void)
 	lend_groups_exit();
 	dlend_link_user_unregister(&lend_link_user);
 	lend_outbox_exit();
-	lend_admit_exit();
 	debugfs_remove_recursive(lend_debugfs_root);
 	destroy_workqueue(lend_wq);
 	xa_destroy(&lend_aliases);

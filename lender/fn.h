@@ -124,8 +124,6 @@ struct lend_p2p {
 enum lend_tell {
 	LEND_TELL_OFFER,	/* the offer, and where the function sits, and its snapshot */
 	LEND_TELL_STATE,	/* the state of the lease */
-	LEND_TELL_ERROR,	/* a PCI error ended the lease with the epoch error_epoch */
-	LEND_TELL_WITHDRAW,	/* the function is not offered any more */
 	LEND_TELLS
 };
 
@@ -172,7 +170,6 @@ enum lend_tell {
  * @hold_stop: debugfs: Bus Master Enable does not go off before this does
  * @slow_reset_ms: debugfs: each reset takes so many milliseconds longer
  * @max_vectors: debugfs: no more vectors than this; 0: as many as the host has
- * @error_epoch: of the lease that the last PCI error ended
  * @errors: number of PCI errors that the PCI core has told of (group lock)
  * @error_until: the PCI core recovers the function from an error until then (jiffies); 0: it does
  *	not (group lock)
@@ -181,7 +178,6 @@ enum lend_tell {
  * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (outbox.c)
  * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
  *	lent over that link (outbox.c)
- * @gone_node: in the outbox's list, as long as a peer has not heard LEND_TELL_WITHDRAW
  * @win: BARs in the aperture while the function is lent, else NULL (reach.c, group lock)
  * @memory: owners of the guest memory that is mapped through this function (reach.c): one of the
  *	holder's, one of who prepares to take the function over
@@ -216,14 +212,12 @@ struct lend_fn {
 	bool fail_reset, hold_stop;
 	u32 slow_reset_ms;
 	u32 max_vectors;
-	u32 error_epoch;
 	u32 errors;
 	unsigned long error_until;
 	u16 clique;
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned long unheard[LEND_TELLS];
 	unsigned long barred;
-	struct list_head gone_node;
 	struct lend_windows *win;
 	struct dlend_owner memory[2];
 	unsigned int which;

@@ -1165,6 +1165,7 @@ int lend_lease_bind(struct lend_fn *fn, int id, unsigned int members)
 void lend_lease_error(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
+	struct dlend_msg msg;
 
 	guard(mutex)(&group->lock);
 	/* Also if nobody had it: the core may reset it while the next node borrows it. */
@@ -1172,8 +1173,8 @@ void lend_lease_error(struct lend_fn *fn)
 	WRITE_ONCE(fn->errors, fn->errors + 1);
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
 	if (fn->lent) {
-		WRITE_ONCE(fn->error_epoch, group->lease.epoch);
-		lend_outbox_tell(fn, LEND_TELL_ERROR);
+		dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, group->lease.epoch, 0);
+		lend_outbox_note(group->link, &msg);
 	}
 	lend_lease_take_back(group, LEND_EV_REVOKE, "pci_error");
 	lend_recover_later(group, 0);

@@ -29,10 +29,8 @@
 #include "lender/notes.h"
 #include "lender/outbox.h"
 
-/* The listeners lock: guards the listeners, their notes, what is withdrawn, and what is granted. */
+/* The listeners lock: guards the listeners, their notes, and what is granted. */
 static DEFINE_SPINLOCK(lend_listeners_lock);
-/* Functions whose withdrawal a peer has not heard of yet; referenced. */
-static LIST_HEAD(lend_outbox_gone);
 /* struct lend_granted */
 static LIST_HEAD(lend_outbox_granted);
 
@@ -226,18 +224,6 @@ static void lend_admit_work(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(lend_admit_telling, lend_admit_work);
 
-void lend_admit_end(void)
-{
-	WRITE_ONCE(lend_admit_pause_ms, LEND_ADMIT_PAUSE_MS);
-	mod_delayed_work(lend_wq, &lend_admit_telling, 0);
-}
-
-void lend_admit_exit(void)
-{
-	flush_delayed_work(&lend_admit_telling);
-	cancel_delayed_work_sync(&lend_admit_telling);
-}
-
 /**
  * struct lend_news - what there is to say about one function
  * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @set
@@ -257,7 +243,7 @@ struct lend_news {
  * is at that moment.
  */
 
-/* The offer lock: held while a function's state is read; nothing is read after lend_offer_end(). */
+/* The offer lock: held while a function's state is read; nothing is read once it is gone. */
 static DEFINE_MUTEX(lend_offer_lock);
 
 /* The state, as @reader is told it. */
@@ -304,20 +290,11 @@ static void lend_offer_fill(const struct lend_fn *fn, struct dlend_p_offer *offe
 	}
 }
 
-static void lend_offer_message(const struct lend_fn *fn, u16 reader, struct dlend_msg *msg)
-{
-	struct dlend_p_offer *offer;
-	struct lend_lease lease;
-
-	lend_group_lease(fn->group, &lease);
-	offer = dlend_msg_init(msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch, sizeof(*offer));
-	lend_offer_fill(fn, offer);
-	lend_offer_fill_state(fn, &lease, reader, &offer->now);
-}
-
 /* Make the messages about a function as it is now. */
 static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_news *news)
 {
+	struct dlend_p_offer *offer;
+	struct dlend_p_state *state;
 	struct lend_lease lease;
 	struct dlend_root root;
 	struct dlend_p_set *set;
@@ -327,113 +304,74 @@ static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_ne
 		news->offer = false;
 		news->state = false;
 	}
+	if (!news->offer && !news->state)
+		return;
+	lend_group_lease(fn->group, &lease);
 	if (news->offer) {
-		lend_offer_message(fn, reader, &news->msg);
+		offer = dlend_msg_init(&news->msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch,
+				       sizeof(*offer));
+		lend_offer_fill(fn, offer);
+		state = &offer->now;
 		dlend_root_of(fn->pdev, &root);
 		lend_place_message(fn->pdev, &root, &fn->addr, DLEND_NODE_NONE, &news->place);
 		set = dlend_msg_init(&news->set, DLEND_MSG_SET, &fn->addr, 0, sizeof(*set));
 		lend_set_name(fn->group, set->name);
-	} else if (news->state) {
-		lend_group_lease(fn->group, &lease);
-		lend_offer_fill_state(fn, &lease, reader,
-				      dlend_msg_init(&news->msg, DLEND_MSG_STATE, &fn->addr,
-						     lease.epoch, sizeof(struct dlend_p_state)));
+	} else {
+		state = dlend_msg_init(&news->msg, DLEND_MSG_STATE, &fn->addr, lease.epoch,
+				       sizeof(*state));
 	}
+	lend_offer_fill_state(fn, &lease, reader, state);
 }
 
-/* A function is not offered any more. */
-static void lend_offer_end(struct lend_fn *fn)
-{
-	dlend_waits_for_no_peer(&lend_offer_lock);
-	guard(mutex)(&lend_offer_lock);
-	fn->gone = true;
-}
-
-/* Make the message with a piece of a function's configuration space. */
-static void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg)
-{
-	struct dlend_p_snapshot *piece;
-
-	piece = dlend_msg_init(msg, DLEND_MSG_SNAPSHOT, &fn->addr, 0, sizeof(*piece));
-	piece->offset = cpu_to_le16(at);
-	memcpy(piece->data, fn->snapshot + at, DLEND_SNAPSHOT_PIECE);
-}
-
-/* A PEERS message that is being made; @skip: links to pass over; @more: not all have room. */
-struct lend_offer_list {
-	struct dlend_p_peers *peers;
-	unsigned int skip;
-	bool more;
+/* The nodes that this node has links to, as @reader is told of them. */
+struct lend_peer_list {
+	u16 reader;
+	unsigned int count;
+	struct dlend_p_peer peer[DLEND_PEERS_MAX];
 };
 
-static int lend_offer_add_peer(struct dlend_link *link, void *arg)
+/* Room for peer-to-peer that other borrowers than @reader have already, in MiB. */
+static u64 lend_peer_list_granted(u16 to, u16 reader)
 {
-	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct lend_offer_list *list = arg;
-	struct dlend_p_peers *peers = list->peers;
-	u32 n = le32_to_cpu(peers->count);
-	struct dlend_aperture_stat st;
-
-	/* A guest of this node reaches devices of this node without a window. */
-	if (!ap || dlend_link_peer(link) == dlend_node_id())
-		return 0;
-	if (list->skip) {
-		list->skip--;
-		return 0;
-	}
-	list->more = n == DLEND_PEERS_PER_MSG;
-	if (list->more)
-		return 1;
-	dlend_aperture_stat(ap, &st);
-	peers->peer[n].node = cpu_to_le16(dlend_link_peer(link));
-	peers->peer[n].mib = cpu_to_le32(min_t(u64, st.p2p_limit >> 20, U32_MAX));
-	peers->count = cpu_to_le32(n + 1);
-	return 0;
-}
-
-/* What other borrowers have of that room, @reader cannot have. */
-static void lend_offer_take_granted(struct dlend_p_peer *peer, u16 reader)
-{
-	u32 mib = le32_to_cpu(peer->mib);
 	struct lend_granted *granted;
 	u64 bytes = 0;
 
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(granted, &lend_outbox_granted, node)
-		if (granted->to == le16_to_cpu(peer->node) && granted->borrower != reader)
+		if (granted->to == to && granted->borrower != reader)
 			bytes += granted->bytes;
 	spin_unlock(&lend_listeners_lock);
-	peer->mib = cpu_to_le32(mib - min_t(u64, mib, DIV_ROUND_UP_ULL(bytes, SZ_1M)));
+	return DIV_ROUND_UP_ULL(bytes, SZ_1M);
 }
 
-/*
- * Make a message that names nodes to which this node has links. Return: true: another message has
- * to follow.
- */
-static bool lend_offer_peers(u16 reader, unsigned int first, struct dlend_msg *msg)
+static int lend_peer_list_add(struct dlend_link *link, void *arg)
 {
-	struct lend_offer_list list = { .skip = first };
-	struct dlend_p_peers *peers;
-	unsigned int i;
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	u16 node = dlend_link_peer(link);
+	struct lend_peer_list *peers = arg;
+	struct dlend_aperture_stat st;
+	u64 mib;
 
-	peers = dlend_msg_init(msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*peers));
-	list.peers = peers;
-	dlend_links_each(true, lend_offer_add_peer, &list);
-	for (i = 0; i < le32_to_cpu(peers->count); i++)
-		lend_offer_take_granted(&peers->peer[i], reader);
+	/* A guest of this node reaches devices of this node without a window. */
+	if (!ap || node == dlend_node_id())
+		return 0;
 	/* No node has so many links: see LEND_LISTENERS_MAX. */
-	if (first + DLEND_PEERS_PER_MSG >= DLEND_PEERS_MAX)
-		list.more = false;
-	peers->first = cpu_to_le16(first);
-	peers->more = cpu_to_le16(list.more);
-	return list.more;
+	if (peers->count == DLEND_PEERS_MAX)
+		return 1;
+	dlend_aperture_stat(ap, &st);
+	mib = min_t(u64, st.p2p_limit >> 20, U32_MAX);
+	mib -= min(mib, lend_peer_list_granted(node, peers->reader));
+	peers->peer[peers->count++] = (struct dlend_p_peer){
+		.node = cpu_to_le16(node), .mib = cpu_to_le32(mib),
+	};
+	return 0;
 }
 
 /* Each has a bit in every word of lend_fn.unheard.  No node has so many NTBs beside the loop. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
-/* What a peer has to hear before the module goes. */
+/* A peer gets so long to take its notes before the module goes. */
 #define LEND_LISTENER_LAST_MS	1000
 #define LEND_LISTENER_PAUSE_MS	10
 
@@ -481,32 +419,15 @@ static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
 
 /* Marks */
 
-/* Clear the mark: the peer counts as told.  Return: was the mark set? */
-static bool lend_mark_take(struct lend_fn *fn, unsigned int what, const struct lend_listener *l)
-{
-	return test_and_clear_bit(l->number, &fn->unheard[what]);
-}
-
-static void lend_mark_set(struct lend_fn *fn, unsigned int what, const struct lend_listener *l)
-{
-	set_bit(l->number, &fn->unheard[what]);
-}
-
-/* Listeners lock. */
-static void lend_mark_set_all(struct lend_fn *fn, unsigned int what)
+void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what)
 {
 	struct lend_listener *l;
 
+	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
-		lend_mark_set(fn, what, l);
+		set_bit(l->number, &fn->unheard[what]);
 		queue_work(lend_wq, &l->work);
 	}
-}
-
-void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what)
-{
-	spin_lock(&lend_listeners_lock);
-	lend_mark_set_all(fn, what);
 	spin_unlock(&lend_listeners_lock);
 }
 
@@ -561,12 +482,6 @@ static struct lend_listener *lend_listener_find(const struct dlend_link *link)
 	return NULL;
 }
 
-/* Listeners lock. */
-static bool lend_listener_has_offer(const struct lend_fn *fn, const struct lend_listener *l)
-{
-	return l->saying != fn && !test_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
-}
-
 bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link)
 {
 	const struct lend_listener *l;
@@ -575,49 +490,40 @@ bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_
 	spin_lock(&lend_listeners_lock);
 	l = lend_listener_find(link);
 	told = l && !l->everything;
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		told = told && lend_listener_has_offer(w.fn, l);
+	for (struct lend_walk w = { group, LEND_ALL }; told && lend_walk_next(&w);)
+		told = l->saying != w.fn && !test_bit(l->number, &w.fn->unheard[LEND_TELL_OFFER]);
 	spin_unlock(&lend_listeners_lock);
 	return told;
 }
 
-void lend_outbox_subscribe(struct dlend_link *link)
+void lend_outbox_subscribe(const struct dlend_link *link)
 {
 	struct lend_listener *l;
 
-	spin_lock(&lend_listeners_lock);
-	l = lend_listener_find(link);
-	/* If there is no listener, the peer hears everything when the link comes up. */
-	if (l) {
-		l->everything = true;
-		queue_work(lend_wq, &l->work);
-	}
-	spin_unlock(&lend_listeners_lock);
-}
-
-void lend_outbox_tell_all(void)
-{
-	struct lend_listener *l;
-
+	/* A link without a listener: its peer hears everything when the link comes up. */
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
+		if (link && l->to.link != link)
+			continue;
 		l->everything = true;
 		queue_work(lend_wq, &l->work);
 	}
 	spin_unlock(&lend_listeners_lock);
 }
 
-void lend_outbox_tell_barred(void)
+void lend_outbox_unbound(void)
 {
 	unsigned int count;
 	struct lend_fn **all = lend_fn_all(&count);
 	struct lend_listener *l;
 
+	WRITE_ONCE(lend_admit_pause_ms, LEND_ADMIT_PAUSE_MS);
+	mod_delayed_work(lend_wq, &lend_admit_telling, 0);
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		for (unsigned int i = 0; i < count; i++)
 			if (test_bit(l->number, &all[i]->barred))
-				lend_mark_set(all[i], LEND_TELL_OFFER, l);
+				set_bit(l->number, &all[i]->unheard[LEND_TELL_OFFER]);
 		queue_work(lend_wq, &l->work);
 	}
 	spin_unlock(&lend_listeners_lock);
@@ -628,51 +534,66 @@ void lend_outbox_tell_barred(void)
 
 /* Notes */
 
-/* Listeners lock. */
+/* Return: 0; -ENOENT there is no listener; -ENOBUFS too many notes wait there. */
 static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 {
-	struct lend_listener *l = lend_listener_find(link);
-
-	if (!l)
-		return -ENOENT;
-	if (!lend_notes_add(&l->waiting, note->lost))
-		return -ENOBUFS;
-	list_add_tail(&note->node, &l->notes);
-	queue_work(lend_wq, &l->work);
-	return 0;
-}
-
-static int lend_note_try(const struct dlend_link *link, struct lend_note *note)
-{
-	int ret;
+	struct lend_listener *l;
+	int ret = -ENOENT;
 
 	spin_lock(&lend_listeners_lock);
-	ret = lend_note_add(link, note);
+	l = lend_listener_find(link);
+	if (l)
+		ret = lend_notes_add(&l->waiting, note->lost) ? 0 : -ENOBUFS;
+	if (!ret) {
+		list_add_tail(&note->node, &l->notes);
+		queue_work(lend_wq, &l->work);
+	}
 	spin_unlock(&lend_listeners_lock);
 	return ret;
 }
 
 void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
-	/* This must not fail: a slot of the peer may be in quarantine until the message arrives. */
-	struct lend_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
-	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
+	/*
+	 * This must not fail: a slot of the peer may be in quarantine until the message arrives.
+	 * And a fence may wait for the caller's locks: see lend_request_message().
+	 */
+	struct lend_note *note = kzalloc_obj(*note, GFP_NOIO | __GFP_NOFAIL);
+	struct dlend_session_ref now = dlend_session_now(link);
 	int ret;
 
 	note->session = now.session;
 	note->msg = *msg;
 	note->lost = le16_to_cpu(msg->type) == DLEND_MSG_P2P_LOST;
-	ret = lend_note_try(link, note);
-	if (ret == -ENOENT && now.session && dlend_session_live(&now)) {
+	ret = lend_note_add(link, note);
+	if (ret == -ENOENT && dlend_session_live(&now)) {
 		/* A peer may ask for something before link_up() was called here. */
 		lend_outbox_open(link);
-		ret = lend_note_try(link, note);
+		ret = lend_note_add(link, note);
 	}
 	if (!ret)
 		return;
 	kfree(note);
 	if (ret == -ENOBUFS)
 		dlend_link_restart(&now, "peer takes no messages: too many wait for it");
+}
+
+static int lend_outbox_note_to(struct dlend_link *link, void *msg)
+{
+	lend_outbox_note(link, msg);
+	return 0;
+}
+
+void lend_outbox_withdraw(struct lend_fn *fn)
+{
+	struct dlend_msg msg;
+
+	dlend_waits_for_no_peer(&lend_offer_lock);
+	mutex_lock(&lend_offer_lock);
+	WRITE_ONCE(fn->gone, true);
+	mutex_unlock(&lend_offer_lock);
+	dlend_msg_init(&msg, DLEND_MSG_WITHDRAW, &fn->addr, 0, 0);
+	dlend_links_each(true, lend_outbox_note_to, &msg);
 }
 
 /* The first note.  It stays in the list until it was posted, and only @l's work takes it out. */
@@ -686,12 +607,9 @@ static struct lend_note *lend_note_first(struct lend_listener *l)
 	return note;
 }
 
-static void lend_note_drop(struct lend_listener *l)
+static void lend_note_drop(struct lend_listener *l, struct lend_note *note)
 {
-	struct lend_note *note;
-
 	spin_lock(&lend_listeners_lock);
-	note = list_first_entry(&l->notes, struct lend_note, node);
 	list_del(&note->node);
 	lend_notes_del(&l->waiting, note->lost);
 	spin_unlock(&lend_listeners_lock);
@@ -717,7 +635,7 @@ static int lend_listener_say_notes(struct lend_listener *l)
 		if (note->session == l->to.session)
 			ret = lend_listener_post(l, &note->msg);
 		if (!ret)
-			lend_note_drop(l);
+			lend_note_drop(l, note);
 	}
 	return ret;
 }
@@ -742,16 +660,24 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 /* Tell to which nodes this node has links, and where the ends of these links here sit. */
 static int lend_listener_post_peers(struct lend_listener *l)
 {
-	unsigned int first = 0;
+	struct lend_peer_list peers = { .reader = dlend_link_peer(l->to.link) };
+	unsigned int first = 0, n;
+	struct dlend_p_peers *p;
 	struct dlend_msg msg;
-	bool more = true;
-	int ret = 0;
+	int ret;
 
-	for (; more && !ret; first += DLEND_PEERS_PER_MSG) {
-		more = lend_offer_peers(dlend_link_peer(l->to.link), first, &msg);
+	dlend_links_each(true, lend_peer_list_add, &peers);
+	do {
+		n = min(peers.count - first, DLEND_PEERS_PER_MSG);
+		p = dlend_msg_init(&msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*p));
+		memcpy(p->peer, peers.peer + first, n * sizeof(*p->peer));
+		p->count = cpu_to_le32(n);
+		p->first = cpu_to_le16(first);
+		p->more = cpu_to_le16(first + n < peers.count);
 		ret = lend_listener_post(l, &msg);
-	}
-	if (!ret && dlend_link_peer(l->to.link) != dlend_node_id())
+		first += n;
+	} while (!ret && first < peers.count);
+	if (!ret && peers.reader != dlend_node_id())
 		ret = dlend_links_each(true, lend_listener_post_end, l);
 	return ret;
 }
@@ -768,81 +694,11 @@ static int lend_listener_say_peers(struct lend_listener *l)
 	return ret;
 }
 
-/* A message about @fn that says nothing but its type. */
-static int lend_listener_post_bare(struct lend_listener *l, const struct lend_fn *fn, u16 type,
-				   u32 epoch)
-{
-	struct dlend_msg msg;
-
-	dlend_msg_init(&msg, type, &fn->addr, epoch, 0);
-	return lend_listener_post(l, &msg);
-}
-
-/* A function whose withdrawal the peer has not heard, referenced; NULL: there is none. */
-static struct lend_fn *lend_listener_next_gone(struct lend_listener *l)
-{
-	struct lend_fn *fn, *found = NULL;
-
-	spin_lock(&lend_listeners_lock);
-	list_for_each_entry(fn, &lend_outbox_gone, gone_node) {
-		/* The mark stays until the post: a function without marks leaves the list. */
-		if (!test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
-			continue;
-		kref_get(&fn->ref);
-		found = fn;
-		break;
-	}
-	spin_unlock(&lend_listeners_lock);
-	return found;
-}
-
-/* Forget withdrawn functions once every peer has heard that. */
-static void lend_outbox_reap(void)
-{
-	struct lend_fn *fn, *next;
-	LIST_HEAD(heard);
-
-	spin_lock(&lend_listeners_lock);
-	list_for_each_entry_safe(fn, next, &lend_outbox_gone, gone_node)
-		if (!fn->unheard[LEND_TELL_WITHDRAW])
-			list_move(&fn->gone_node, &heard);
-	spin_unlock(&lend_listeners_lock);
-	list_for_each_entry_safe(fn, next, &heard, gone_node) {
-		list_del_init(&fn->gone_node);
-		lend_fn_put(fn);
-	}
-}
-
-static int lend_listener_say_gone(struct lend_listener *l)
-{
-	struct lend_fn *fn;
-	int ret = 0;
-
-	while (!ret && (fn = lend_listener_next_gone(l))) {
-		ret = lend_listener_post_bare(l, fn, DLEND_MSG_WITHDRAW, 0);
-		if (!ret)
-			lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
-		lend_fn_put(fn);
-	}
-	lend_outbox_reap();
-	return ret;
-}
-
-static int lend_listener_post_snapshot(struct lend_listener *l, const struct lend_fn *fn)
-{
-	struct dlend_msg msg;
-	int ret = 0;
-
-	for (u32 at = 0; at < DLEND_CFG_SIZE && !ret; at += DLEND_SNAPSHOT_PIECE) {
-		lend_offer_snapshot(fn, at, &msg);
-		ret = lend_listener_post(l, &msg);
-	}
-	return ret;
-}
-
 static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn *fn,
 				   struct lend_news *news)
 {
+	struct dlend_p_snapshot *piece;
+	struct dlend_msg msg;
 	int ret;
 
 	if (!news->offer && !news->state)
@@ -850,39 +706,29 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 	ret = lend_listener_post(l, &news->msg);
 	if (ret || !news->offer)
 		return ret;
-	return lend_listener_post(l, &news->place) ?: lend_listener_post(l, &news->set) ?:
-	       lend_listener_post_snapshot(l, fn);
+	ret = lend_listener_post(l, &news->place) ?: lend_listener_post(l, &news->set);
+	for (u32 at = 0; at < DLEND_CFG_SIZE && !ret; at += DLEND_SNAPSHOT_PIECE) {
+		piece = dlend_msg_init(&msg, DLEND_MSG_SNAPSHOT, &fn->addr, 0, sizeof(*piece));
+		piece->offset = cpu_to_le16(at);
+		memcpy(piece->data, fn->snapshot + at, DLEND_SNAPSHOT_PIECE);
+		ret = lend_listener_post(l, &msg);
+	}
+	return ret;
 }
 
 /*
- * Take the mark of an offer.  lend_outbox_offers_told() still counts the offer as unheard until
- * lend_listener_offer_said().
+ * Take the mark of an offer.  lend_outbox_offers_told() counts the offer as unheard until
+ * @l->saying is NULL again.
  */
 static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn)
 {
 	bool offer;
 
 	spin_lock(&lend_listeners_lock);
-	offer = lend_mark_take(fn, LEND_TELL_OFFER, l);
+	offer = test_and_clear_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
 	l->saying = offer ? fn : NULL;
 	spin_unlock(&lend_listeners_lock);
 	return offer;
-}
-
-/* The offer was posted, or its mark is set again. */
-static void lend_listener_offer_said(struct lend_listener *l)
-{
-	spin_lock(&lend_listeners_lock);
-	l->saying = NULL;
-	spin_unlock(&lend_listeners_lock);
-}
-
-/* Take the marks of offer and state, and read what they stand for: an offer says the state, too. */
-static void lend_listener_read(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
-{
-	news->offer = lend_listener_take_offer(l, fn);
-	news->state = lend_mark_take(fn, LEND_TELL_STATE, l) && !news->offer;
-	lend_offer_read(fn, dlend_link_peer(l->to.link), news);
 }
 
 /*
@@ -909,31 +755,33 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 	struct lend_news news;
 	int ret;
 
-	lend_listener_read(l, fn, &news);
+	/* An offer says the state, too. */
+	news.offer = lend_listener_take_offer(l, fn);
+	news.state = test_and_clear_bit(l->number, &fn->unheard[LEND_TELL_STATE]) && !news.offer;
+	lend_offer_read(fn, dlend_link_peer(l->to.link), &news);
 	ret = lend_listener_admit(l, fn, &news);
 	/*
-	 * lend_lease_error() marks the error before the end of the lease.  So the error is looked
-	 * for after the state was read, and posted before it.
+	 * The notes from before the state was read come first: the holder of a lease hears of a PCI
+	 * error before it hears that the error has ended the lease (lend_lease_error()).
 	 */
-	if (!ret && lend_mark_take(fn, LEND_TELL_ERROR, l)) {
-		/* All peers hear it; only the holder of that lease has a use for it. */
-		ret = lend_listener_post_bare(l, fn, DLEND_MSG_ERROR, READ_ONCE(fn->error_epoch));
-		if (ret)
-			lend_mark_set(fn, LEND_TELL_ERROR, l);
-	}
 	if (!ret)
+		ret = lend_listener_say_notes(l);
+	/* One of these notes may have been the function's withdrawal. */
+	if (!ret && !READ_ONCE(fn->gone))
 		ret = lend_listener_post_news(l, fn, &news);
 	if (ret && news.offer)
-		lend_mark_set(fn, LEND_TELL_OFFER, l);
+		set_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
 	if (ret && news.state)
-		lend_mark_set(fn, LEND_TELL_STATE, l);
-	lend_listener_offer_said(l);
+		set_bit(l->number, &fn->unheard[LEND_TELL_STATE]);
+	spin_lock(&lend_listeners_lock);
+	l->saying = NULL;
+	spin_unlock(&lend_listeners_lock);
 	return ret;
 }
 
 /* The listener */
 
-/* Under the lock, so that nobody finds @everything cleared and the marks not yet set. */
+/* Under the lock, so that @everything is not seen cleared before the marks are set. */
 static void lend_listener_mark_everything(struct lend_listener *l, struct lend_fn **all,
 					  unsigned int count)
 {
@@ -942,28 +790,9 @@ static void lend_listener_mark_everything(struct lend_listener *l, struct lend_f
 		l->everything = false;
 		WRITE_ONCE(l->peers, true);
 		for (unsigned int i = 0; i < count; i++)
-			lend_mark_set(all[i], LEND_TELL_OFFER, l);
+			set_bit(l->number, &all[i]->unheard[LEND_TELL_OFFER]);
 	}
 	spin_unlock(&lend_listeners_lock);
-}
-
-static int lend_listener_say_all(struct lend_listener *l, struct lend_fn **all, unsigned int count)
-{
-	int ret;
-
-	lend_listener_mark_everything(l, all, count);
-	ret = lend_listener_say_notes(l);
-	if (!ret)
-		ret = lend_listener_say_peers(l);
-	/*
-	 * If a function in @all has a name that another function had, the other one is in the list
-	 * of withdrawn functions by now, and the peer has to hear of that first.
-	 */
-	if (!ret)
-		ret = lend_listener_say_gone(l);
-	for (unsigned int i = 0; i < count && !ret; i++)
-		ret = lend_listener_say_fn(l, all[i]);
-	return ret;
 }
 
 static void lend_listener_work(struct work_struct *work)
@@ -974,9 +803,16 @@ static void lend_listener_work(struct work_struct *work)
 	int ret;
 
 	l->to.session = dlend_link_session(l->to.link);
-	ret = lend_listener_say_all(l, all, count);
-	while (count--)
-		lend_fn_put(all[count]);
+	lend_listener_mark_everything(l, all, count);
+	/*
+	 * If a function in @all has a name that another function had, the other one's withdrawal is
+	 * one of the notes by now, and the peer has to hear of that first.
+	 */
+	ret = lend_listener_say_notes(l) ?: lend_listener_say_peers(l);
+	for (unsigned int i = 0; i < count; i++) {
+		ret = ret ?: lend_listener_say_fn(l, all[i]);
+		lend_fn_put(all[i]);
+	}
 	kfree(all);
 	/*
 	 * No pause: the post, or the switch, has waited already.  Without a session there is nobody
@@ -988,7 +824,7 @@ static void lend_listener_work(struct work_struct *work)
 
 void lend_outbox_open(struct dlend_link *link)
 {
-	struct lend_listener *l = kzalloc_obj(*l, GFP_KERNEL | __GFP_NOFAIL);
+	struct lend_listener *l = kzalloc_obj(*l, GFP_NOIO | __GFP_NOFAIL);
 	bool there;
 
 	l->to.link = dlend_link_get(link);
@@ -1013,39 +849,10 @@ void lend_outbox_open(struct dlend_link *link)
 	kfree(l);
 }
 
-/* Listeners lock. Is there something that the peer must not miss? */
-static bool lend_listener_owes(const struct lend_listener *l)
-{
-	const struct lend_fn *fn;
-
-	if (l->waiting.all)
-		return true;
-	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
-		if (test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
-			return true;
-	return false;
-}
-
-/* A peer that takes messages has them soon; nobody waits for another one. */
-static void lend_outbox_await_told(struct lend_listener *l)
-{
-	unsigned int waited;
-	bool owes;
-
-	for (waited = 0; waited < LEND_LISTENER_LAST_MS; waited += LEND_LISTENER_PAUSE_MS) {
-		spin_lock(&lend_listeners_lock);
-		owes = lend_listener_owes(l);
-		spin_unlock(&lend_listeners_lock);
-		if (!owes || !dlend_link_is_up(l->to.link))
-			return;
-		msleep(LEND_LISTENER_PAUSE_MS);
-	}
-}
-
 void lend_outbox_close(struct dlend_link *link)
 {
 	struct lend_listener *l;
-	struct lend_fn *fn;
+	unsigned int waited;
 	bool untold;
 
 	spin_lock(&lend_listeners_lock);
@@ -1055,19 +862,19 @@ void lend_outbox_close(struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 	if (!l)
 		return;
-	lend_outbox_await_told(l);
+	/* A peer that takes messages has its notes soon; no other one is waited for. */
+	for (waited = 0; waited < LEND_LISTENER_LAST_MS && READ_ONCE(l->waiting.all) &&
+	     dlend_link_is_up(link); waited += LEND_LISTENER_PAUSE_MS)
+		msleep(LEND_LISTENER_PAUSE_MS);
 	/* The session may go on, so say that a post which was begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
 	untold = l->waiting.all;
 	while (l->waiting.all)
-		lend_note_drop(l);
+		lend_note_drop(l, list_first_entry(&l->notes, struct lend_note, node));
 	spin_lock(&lend_listeners_lock);
-	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
-		untold |= lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
 	__clear_bit(l->number, lend_listener_numbers);
 	spin_unlock(&lend_listeners_lock);
-	lend_outbox_reap();
 	/* If the session is over anyway, this does nothing. */
 	if (untold)
 		dlend_link_restart(&l->to,
@@ -1076,19 +883,9 @@ void lend_outbox_close(struct dlend_link *link)
 	kfree(l);
 }
 
-void lend_outbox_withdraw(struct lend_fn *fn)
-{
-	lend_offer_end(fn);
-	kref_get(&fn->ref);
-	spin_lock(&lend_listeners_lock);
-	list_add_tail(&fn->gone_node, &lend_outbox_gone);
-	lend_mark_set_all(fn, LEND_TELL_WITHDRAW);
-	spin_unlock(&lend_listeners_lock);
-	lend_outbox_reap();
-}
-
 void lend_outbox_exit(void)
 {
-	lend_outbox_reap();
-	WARN_ON(!list_empty(&lend_outbox_gone) || !list_empty(&lend_listeners));
+	WARN_ON(!list_empty(&lend_listeners));
+	flush_delayed_work(&lend_admit_telling);
+	cancel_delayed_work_sync(&lend_admit_telling);
 }

@@ -14,17 +14,6 @@ struct dlend_link;
 struct lend_fn;
 
 /**
- * lend_admit_end - a function is not bound any more: no link lets its requests pass
- *
- * Links are told soon; those that cannot be told now, again later.
- * Context: any.
- */
-void lend_admit_end(void);
-
-/** lend_admit_exit - try it for the last time. Context: process; no function is bound. */
-void lend_admit_exit(void);
-
-/**
  * lend_outbox_tell - tell all peers something about a function, soon
  * @fn: (in, out) function
  * @what: (in) kind of news; each peer is told the state as it is when the message is posted
@@ -90,26 +79,22 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg);
 bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link);
 
 /**
- * lend_outbox_subscribe - tell a peer all offers, soon
- * @link: (in) to the peer
- *
- * Context: process; takes the listeners lock.
- */
-void lend_outbox_subscribe(struct dlend_link *link);
-
-/**
- * lend_outbox_tell_all - tell all peers everything again, soon
+ * lend_outbox_subscribe - tell a peer all offers, and which links this node has, soon
+ * @link: (in) to the peer; NULL: tell all peers
  *
  * Context: process, any lock; takes the listeners lock.
  */
-void lend_outbox_tell_all(void);
+void lend_outbox_subscribe(const struct dlend_link *link);
 
 /**
- * lend_outbox_tell_barred - try again to offer what links have had no room for, soon
+ * lend_outbox_unbound - a function is not bound any more
+ *
+ * No link lets its requests pass any more: links are told soon, and those that cannot be told now,
+ * again later.  What links have had no room for is offered again, soon.
  *
  * Context: process; takes the registry lock and the listeners lock.
  */
-void lend_outbox_tell_barred(void);
+void lend_outbox_unbound(void);
 
 /**
  * lend_outbox_open - a link is up: its peer is told everything now, and all news from now on
@@ -136,12 +121,13 @@ void lend_outbox_close(struct dlend_link *link);
  *
  * The work that posts does not touch the function's device any more when this returns.
  *
- * Context: process, waits for no peer; takes the offer lock and the listeners lock.
+ * Context: process, no lock of the lender, waits for no peer; takes the offer lock, the links' lock
+ * and the listeners lock.
  */
 void lend_outbox_withdraw(struct lend_fn *fn);
 
 /**
- * lend_outbox_exit - forget what could not be told to anybody
+ * lend_outbox_exit - tell links for the last time that requests of no function pass
  *
  * Context: process; no function is bound any more, and no link calls any more.
  */

@@ -546,6 +546,11 @@ static void lend_request_link_down(struct dlend_link *link)
 	memalloc_noio_restore(noio);
 }
 
+static void lend_request_vouched(void)
+{
+	lend_outbox_subscribe(NULL);
+}
+
 struct dlend_link_user lend_link_user = {
 	.link_up = lend_request_link_up,
 	.link_down = lend_request_link_down,
@@ -553,6 +558,6 @@ struct dlend_link_user lend_link_user = {
 	.suspend = lend_lease_suspend,
 	.resume = lend_lease_resume,
 	.shutdown = lend_lease_shutdown,
-	.vouched = lend_outbox_tell_all,
+	.vouched = lend_request_vouched,
 	.side = DLEND_TO_LENDER,
 };
