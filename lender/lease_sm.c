@@ -167,15 +167,7 @@ static void lend_lease_take_token_back(struct lend_lease *lease)
 	memset(&lease->move.token, 0, sizeof(lease->move.token));
 }
 
-static u32 lend_lease_end_move(struct lend_lease *lease)
-{
-	u32 todo = lend_lease_drop_standby(lease);
-
-	memset(&lease->move, 0, sizeof(lease->move));
-	return todo;
-}
-
-static int lend_lease_on_offer(struct lend_lease *lease, u32 *todo)
+static int lend_lease_on_offer(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	enum dlend_offer_state next = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
 
@@ -191,7 +183,7 @@ static int lend_lease_on_offer(struct lend_lease *lease, u32 *todo)
 }
 
 /* While somebody has the group, or has just had it, the end of the fence decides instead. */
-static int lend_lease_on_broken(struct lend_lease *lease, u32 *todo)
+static int lend_lease_on_broken(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_FREE)
 		return -EALREADY;
@@ -247,9 +239,12 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 /* Nodes are told when that is done.  Return: LEND_DO_*. */
 static u32 lend_lease_fence(struct lend_lease *lease)
 {
+	u32 todo = LEND_DO_FENCE | lend_lease_drop_standby(lease);
+
+	memset(&lease->move, 0, sizeof(lease->move));
 	lease->reached = true;
 	lease->fencing = true;
-	return LEND_DO_FENCE | lend_lease_end_move(lease);
+	return todo;
 }
 
 /* The holder leaves.  Return: LEND_DO_*. */
@@ -291,7 +286,7 @@ static int lend_lease_on_return(struct lend_lease *lease, const struct lend_even
 }
 
 /* The lease ends without its holder having asked. */
-static int lend_lease_on_revoke(struct lend_lease *lease, u32 *todo)
+static int lend_lease_on_revoke(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_HELD)
 		return -EALREADY;
@@ -318,14 +313,13 @@ static int lend_lease_on_cut_off(struct lend_lease *lease, const struct lend_eve
 	return 0;
 }
 
-static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, bool ok,
-				u32 *todo)
+static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (!lease->fencing || lease->reached || lease->epoch != ev->epoch)
 		return -ESTALE;
 	lease->fencing = false;
 	lease->holder = DLEND_NODE_NONE;
-	lease->failed |= !ok;
+	lease->failed |= ev->type == LEND_EV_FENCE_FAILED;
 	*todo = LEND_DO_TELL;
 	if (lease->state == DLEND_OFFER_RETURNING)
 		lease->state = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
@@ -333,7 +327,8 @@ static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_even
 }
 
 /* A lease that has begun goes on: its holder reaches no more than before. */
-static int lend_lease_on_incomplete(struct lend_lease *lease, u32 *todo)
+static int lend_lease_on_incomplete(struct lend_lease *lease, const struct lend_event *ev,
+				    u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_FREE)
 		return -EALREADY;
@@ -342,7 +337,7 @@ static int lend_lease_on_incomplete(struct lend_lease *lease, u32 *todo)
 	return 0;
 }
 
-static int lend_lease_on_unbind(struct lend_lease *lease, u32 *todo)
+static int lend_lease_on_unbind(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lease->state == DLEND_OFFER_HELD)
 		*todo = lend_lease_fence(lease);
@@ -389,7 +384,7 @@ static int lend_lease_on_standby(struct lend_lease *lease, const struct lend_eve
 	return 0;
 }
 
-static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event *ev)
+static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
@@ -397,7 +392,7 @@ static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event
 	return 0;
 }
 
-static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *ev)
+static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
@@ -406,7 +401,7 @@ static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *
 	return 0;
 }
 
-static int lend_lease_on_hand_over(struct lend_lease *lease, const struct lend_event *ev)
+static int lend_lease_on_hand_over(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	struct lend_move *move = &lease->move;
 
@@ -445,60 +440,37 @@ static int lend_lease_on_expired(struct lend_lease *lease, const struct lend_eve
 {
 	if (!lend_lease_is_parked(lease) || lease->epoch != ev->epoch)
 		return -EALREADY;
-	return lend_lease_on_revoke(lease, todo);
+	return lend_lease_on_revoke(lease, ev, todo);
 }
 
-static int lend_lease_step_move(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
-{
-	switch (ev->type) {
-	case LEND_EV_MOVE_TO:
-		return lend_lease_on_move_to(lease, ev, todo);
-	case LEND_EV_STANDBY:
-		return lend_lease_on_standby(lease, ev, todo);
-	case LEND_EV_STANDBY_LOST:
-		return lend_lease_on_standby_lost(lease, ev, todo);
-	case LEND_EV_QUIET:
-		return lend_lease_on_quiet(lease, ev);
-	case LEND_EV_RUN:
-		return lend_lease_on_run(lease, ev);
-	case LEND_EV_HAND_OVER:
-		return lend_lease_on_hand_over(lease, ev);
-	case LEND_EV_TAKE_OVER:
-		return lend_lease_on_take_over(lease, ev, todo);
-	case LEND_EV_EXPIRED:
-		return lend_lease_on_expired(lease, ev, todo);
-	default:
-		return -EINVAL;
-	}
-}
+typedef int (*lend_lease_on)(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
+
+static const lend_lease_on lend_lease_events[LEND_EVENT_TYPES] = {
+	[LEND_EV_OFFER] = lend_lease_on_offer,
+	[LEND_EV_BORROW] = lend_lease_on_borrow,
+	[LEND_EV_RETURN] = lend_lease_on_return,
+	[LEND_EV_REVOKE] = lend_lease_on_revoke,
+	[LEND_EV_LINK_LOST] = lend_lease_on_link_lost,
+	[LEND_EV_CUT_OFF] = lend_lease_on_cut_off,
+	[LEND_EV_FENCED] = lend_lease_on_fenced,
+	[LEND_EV_FENCE_FAILED] = lend_lease_on_fenced,
+	[LEND_EV_UNBIND] = lend_lease_on_unbind,
+	[LEND_EV_INCOMPLETE] = lend_lease_on_incomplete,
+	[LEND_EV_BROKEN] = lend_lease_on_broken,
+	[LEND_EV_MOVE_TO] = lend_lease_on_move_to,
+	[LEND_EV_STANDBY] = lend_lease_on_standby,
+	[LEND_EV_STANDBY_LOST] = lend_lease_on_standby_lost,
+	[LEND_EV_QUIET] = lend_lease_on_quiet,
+	[LEND_EV_RUN] = lend_lease_on_run,
+	[LEND_EV_HAND_OVER] = lend_lease_on_hand_over,
+	[LEND_EV_TAKE_OVER] = lend_lease_on_take_over,
+	[LEND_EV_EXPIRED] = lend_lease_on_expired,
+};
 
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	*todo = 0;
-	switch (ev->type) {
-	case LEND_EV_OFFER:
-		return lend_lease_on_offer(lease, todo);
-	case LEND_EV_BORROW:
-		return lend_lease_on_borrow(lease, ev, todo);
-	case LEND_EV_RETURN:
-		return lend_lease_on_return(lease, ev, todo);
-	case LEND_EV_REVOKE:
-		return lend_lease_on_revoke(lease, todo);
-	case LEND_EV_LINK_LOST:
-		return lend_lease_on_link_lost(lease, ev, todo);
-	case LEND_EV_CUT_OFF:
-		return lend_lease_on_cut_off(lease, ev, todo);
-	case LEND_EV_FENCED:
-		return lend_lease_on_fenced(lease, ev, true, todo);
-	case LEND_EV_FENCE_FAILED:
-		return lend_lease_on_fenced(lease, ev, false, todo);
-	case LEND_EV_UNBIND:
-		return lend_lease_on_unbind(lease, todo);
-	case LEND_EV_INCOMPLETE:
-		return lend_lease_on_incomplete(lease, todo);
-	case LEND_EV_BROKEN:
-		return lend_lease_on_broken(lease, todo);
-	default:
-		return lend_lease_step_move(lease, ev, todo);
-	}
+	if (ev->type >= LEND_EVENT_TYPES)
+		return -EINVAL;
+	return lend_lease_events[ev->type](lease, ev, todo);
 }
