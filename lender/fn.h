@@ -59,8 +59,6 @@ struct lend_vector {
 	unsigned long fired;
 };
 
-struct lend_irq_way;
-
 /**
  * struct lend_irqs - interrupts of a function while it is lent
  * @source: leads into the borrower's memory; NULL while the function is not lent
@@ -72,8 +70,8 @@ struct lend_irq_way;
  *	shares the line
  * @masked: INTx is masked until the guest has served it
  * @total: interrupts of vectors that have been freed, for debugfs
- * @way: how those of @mode reach the borrower, unless that is DLEND_IRQ_NONE
- * @owner: of where they do in the group's IOMMU domain, if no handler takes them here
+ * @direct: the device itself writes them to the borrower: no handler here takes or counts them
+ * @owner: of where the device writes them, in the group's IOMMU domain
  */
 struct lend_irqs {
 	struct dlend_irq_source *source;
@@ -84,7 +82,7 @@ struct lend_irqs {
 	bool exclusive;
 	bool masked;
 	u64 total;
-	const struct lend_irq_way *way;
+	bool direct;
 	struct dlend_owner owner;
 };
 

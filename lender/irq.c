@@ -2,7 +2,7 @@
 /*
  * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
  * borrower's doorbell is rung; or the device itself writes them to the borrower
- * (lend_irq_way_direct).
+ * (lend_direct_up()).
  *
  * On the way down the vectors are freed first, so that no handler runs any more, and then the
  * source is closed.
@@ -20,33 +20,6 @@
 #include "lender/group.h"
 #include "lender/irq.h"
 #include "lender/trace.h"
-
-/* What a borrower wants. @direct: by the device's own messages, @message; NULL: by its doorbell */
-struct lend_irq_want {
-	u32 mode, count;
-	const struct dlend_p_direct *direct;
-	const struct dlend_p_message *message;
-};
-
-/**
- * struct lend_irq_way - one way
- * @name: for debugfs
- * @counts: they pass this host, which counts them
- * @up: set up the vectors. In fn->irq.vec is room for as many as are wanted, for a way that has
- *	handlers; it is zero. On error there are none. Return: as lend_irq_setup_direct()
- * @down: end them
- * @finish: wait until those that the device has sent have left this host; it sends no more. Also
- *	after @down
- *
- * All: process context, group lock.
- */
-struct lend_irq_way {
-	const char *name;
-	bool counts;
-	int (*up)(struct lend_fn *fn, const struct lend_irq_want *want);
-	void (*down)(struct lend_fn *fn);
-	void (*finish)(struct lend_fn *fn);
-};
 
 static irqreturn_t lend_irq_msi_handler(int irq, void *arg)
 {
@@ -116,12 +89,6 @@ void lend_irq_hold(struct lend_fn *fn, bool mask)
 	pci_write_config_word(fn->pdev, at, flags | (mask ? PCI_MSIX_FLAGS_MASKALL : 0));
 }
 
-void lend_irq_finish(struct lend_fn *fn)
-{
-	if (fn->irq.mode != DLEND_IRQ_NONE)
-		fn->irq.way->finish(fn);
-}
-
 u64 lend_irq_fired(const struct lend_fn *fn)
 {
 	u64 fired = fn->irq.total;
@@ -133,7 +100,7 @@ u64 lend_irq_fired(const struct lend_fn *fn)
 
 bool lend_irq_counted(const struct lend_fn *fn)
 {
-	return fn->irq.mode == DLEND_IRQ_NONE || fn->irq.way->counts;
+	return !fn->irq.direct;
 }
 
 static void lend_irq_free(struct lend_fn *fn, u32 count)
@@ -159,11 +126,19 @@ static void lend_irq_down(struct lend_fn *fn)
 
 	if (irqs->mode == DLEND_IRQ_NONE)
 		return;
-	irqs->way->down(fn);
+	if (irqs->mode == DLEND_IRQ_INTX)
+		pci_intx(fn->pdev, 0);
+	if (!irqs->direct)
+		lend_irq_free(fn, irqs->count);
+	if (irqs->mode != DLEND_IRQ_INTX)
+		lend_irq_free_vectors(fn->pdev);
+	if (irqs->direct)
+		dlend_domain_drop(fn->group->domain, &irqs->owner);
 	kvfree(irqs->vec);
 	irqs->vec = NULL;
 	irqs->count = 0;
 	irqs->mode = DLEND_IRQ_NONE;
+	irqs->direct = false;
 }
 
 static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
@@ -204,24 +179,16 @@ static int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
 	return ret < 0 ? ret : 0;
 }
 
-static int lend_irq_up_msi(struct lend_fn *fn, const struct lend_irq_want *want)
+static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 {
-	u32 mode = want->mode, count = want->count;
-	int ret;
+	int ret = lend_irq_alloc_vectors(fn, mode, count);
 
-	ret = lend_irq_alloc_vectors(fn, mode, count);
 	if (ret)
 		return ret;
 	ret = lend_irq_request(fn, mode, count);
 	if (ret)
 		lend_irq_free_vectors(fn->pdev);
 	return ret;
-}
-
-static void lend_irq_down_msi(struct lend_fn *fn)
-{
-	lend_irq_free(fn, fn->irq.count);
-	lend_irq_free_vectors(fn->pdev);
 }
 
 /*
@@ -234,7 +201,7 @@ static const struct pci_device_id lend_irq_no_mask[] = {
 	{ }
 };
 
-static int lend_irq_up_intx(struct lend_fn *fn, const struct lend_irq_want *want)
+static int lend_irq_up_intx(struct lend_fn *fn)
 {
 	int ret;
 
@@ -245,12 +212,6 @@ static int lend_irq_up_intx(struct lend_fn *fn, const struct lend_irq_want *want
 	if (!ret)
 		pci_intx(fn->pdev, 1);
 	return ret;
-}
-
-static void lend_irq_down_intx(struct lend_fn *fn)
-{
-	pci_intx(fn->pdev, 0);
-	lend_irq_free(fn, fn->irq.count);
 }
 
 void lend_irq_restore_intx(struct lend_fn *fn)
@@ -264,28 +225,6 @@ void lend_irq_restore_intx(struct lend_fn *fn)
 	pci_intx(fn->pdev, irqs->exclusive || !irqs->masked);
 	spin_unlock_irq(&irqs->lock);
 }
-
-static void lend_irq_await_handlers(struct lend_fn *fn)
-{
-	for (u32 i = 0; i < fn->irq.count; i++)
-		synchronize_irq(fn->irq.vec[i].irq);
-}
-
-static const struct lend_irq_way lend_irq_way_intx = {
-	.name = "doorbell",
-	.counts = true,
-	.up = lend_irq_up_intx,
-	.down = lend_irq_down_intx,
-	.finish = lend_irq_await_handlers,
-};
-
-static const struct lend_irq_way lend_irq_way_msi = {
-	.name = "doorbell",
-	.counts = true,
-	.up = lend_irq_up_msi,
-	.down = lend_irq_down_msi,
-	.finish = lend_irq_await_handlers,
-};
 
 /*
  * Interrupts that no handler takes here: the device writes its messages through the second window
@@ -330,27 +269,22 @@ static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_
 	pci_msi_unmask_irq(irq_get_irq_data(irq));
 }
 
-static int lend_direct_up(struct lend_fn *fn, const struct lend_irq_want *want)
+static int lend_direct_up(struct lend_fn *fn, const struct dlend_p_direct *p,
+			  const struct dlend_p_message *message)
 {
-	int ret = lend_direct_map(fn, want->direct);
+	u32 count = le32_to_cpu(p->count);
+	int ret = lend_direct_map(fn, p);
 
 	if (ret)
 		return ret;
-	ret = lend_irq_alloc_vectors(fn, want->mode, want->count);
+	ret = lend_irq_alloc_vectors(fn, le32_to_cpu(p->mode), count);
 	if (ret) {
 		dlend_domain_drop(fn->group->domain, &fn->irq.owner);
 		return ret;
 	}
-	for (u32 i = 0; i < want->count; i++)
-		lend_direct_write(fn, i, &want->message[i]);
+	for (u32 i = 0; i < count; i++)
+		lend_direct_write(fn, i, &message[i]);
 	return 0;
-}
-
-/* Nothing is handled here, so there is nothing to wait for. */
-static void lend_direct_down(struct lend_fn *fn)
-{
-	lend_irq_free_vectors(fn->pdev);
-	dlend_domain_drop(fn->group->domain, &fn->irq.owner);
 }
 
 /*
@@ -364,19 +298,13 @@ static void lend_direct_finish(struct lend_fn *fn)
 	pci_read_config_dword(fn->pdev, PCI_VENDOR_ID, &id);
 }
 
-static const struct lend_irq_way lend_irq_way_direct = {
-	.name = "direct",
-	.up = lend_direct_up,
-	.down = lend_direct_down,
-	.finish = lend_direct_finish,
-};
-
-/* The only place that knows which ways there are. */
-static const struct lend_irq_way *lend_irq_choose(const struct lend_irq_want *want)
+void lend_irq_finish(struct lend_fn *fn)
 {
-	if (want->mode == DLEND_IRQ_INTX)
-		return &lend_irq_way_intx;
-	return want->direct ? &lend_irq_way_direct : &lend_irq_way_msi;
+	if (fn->irq.direct)
+		lend_direct_finish(fn);
+	else
+		for (u32 i = 0; i < fn->irq.count; i++)
+			synchronize_irq(fn->irq.vec[i].irq);
 }
 
 static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
@@ -393,10 +321,9 @@ static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
 	}
 }
 
-static int lend_irq_up(struct lend_fn *fn, const struct lend_irq_want *want)
+static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count,
+		       const struct dlend_p_direct *direct, const struct dlend_p_message *message)
 {
-	const struct lend_irq_way *way = lend_irq_choose(want);
-	u32 mode = want->mode, count = want->count;
 	struct lend_irqs *irqs = &fn->irq;
 	int ret;
 
@@ -407,30 +334,35 @@ static int lend_irq_up(struct lend_fn *fn, const struct lend_irq_want *want)
 	irqs->vec = kvcalloc(count, sizeof(*irqs->vec), GFP_KERNEL);
 	if (!irqs->vec)
 		return -ENOMEM;
-	ret = way->up(fn, want);
+	if (direct)
+		ret = lend_direct_up(fn, direct, message);
+	else if (mode == DLEND_IRQ_INTX)
+		ret = lend_irq_up_intx(fn);
+	else
+		ret = lend_irq_up_msi(fn, mode, count);
 	if (ret) {
 		kvfree(irqs->vec);
 		irqs->vec = NULL;
 		return ret;
 	}
-	irqs->way = way;
+	irqs->direct = direct;
 	irqs->mode = mode;
 	irqs->count = count;
 	return 0;
 }
 
-static int lend_irq_change(struct lend_fn *fn, const struct lend_irq_want *want)
+int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p_direct *direct,
+		   const struct dlend_p_message *message)
 {
-	const struct lend_irq_way *before = fn->irq.mode == DLEND_IRQ_NONE ? NULL : fn->irq.way;
-	u32 mode = want->mode, count = want->count;
+	bool was_direct = fn->irq.direct;
 	int ret = 0;
 
 	lend_irq_down(fn);
 	/* What was sent comes before the answer, with which the borrower frees its vectors. */
-	if (before)
-		before->finish(fn);
+	if (was_direct)
+		lend_direct_finish(fn);
 	if (mode != DLEND_IRQ_NONE)
-		ret = lend_irq_up(fn, want);
+		ret = lend_irq_up(fn, mode, count, direct, message);
 	/* Of the direct way the borrower only asks whether it can be had. */
 	if (ret && ret != -EOPNOTSUPP)
 		dev_err_ratelimited(&fn->pdev->dev,
@@ -438,26 +370,6 @@ static int lend_irq_change(struct lend_fn *fn, const struct lend_irq_want *want)
 				    mode, count, ret, fn->has_intx, fn->nr_msi, fn->nr_msix);
 	trace_dlend_irq_setup(&fn->addr, mode, count, ret);
 	return ret;
-}
-
-int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
-{
-	const struct lend_irq_want want = { .mode = mode, .count = count };
-
-	return lend_irq_change(fn, &want);
-}
-
-int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p,
-			  const struct dlend_p_message *message)
-{
-	const struct lend_irq_want want = {
-		.mode = le32_to_cpu(p->mode),
-		.count = le32_to_cpu(p->count),
-		.direct = p,
-		.message = message,
-	};
-
-	return lend_irq_change(fn, &want);
 }
 
 void lend_irq_init(struct lend_fn *fn)
@@ -491,7 +403,7 @@ void lend_irq_show(struct lend_fn *fn, struct seq_file *m)
 	struct lend_irqs *irqs = &fn->irq;
 
 	seq_printf(m, "mode %s\nway %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode),
-		   irqs->mode == DLEND_IRQ_NONE ? "none" : irqs->way->name, irqs->count);
+		   irqs->direct ? "direct" : irqs->count ? "doorbell" : "none", irqs->count);
 	for (u32 i = 0; i < irqs->count; i++) {
 		unsigned long fired = READ_ONCE(irqs->vec[i].fired);
 

@@ -46,25 +46,18 @@ void lend_irq_close(struct lend_fn *fn);
  * @fn: (in, out) function; on error it has no interrupts
  * @mode: (in) enum dlend_irq_mode, DLEND_IRQ_NONE only ends the old ones; not trusted
  * @count: (in) number of vectors: the function gets all of them or none; not trusted
+ * @direct: (in) the device's own messages go to the borrower, there; not trusted, its form was
+ *	checked.  NULL: handlers here take the interrupts
+ * @message: (in) of each vector, from dlend_link_messages(); only with @direct
  *
  * Context: process, group lock.
  * Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN it is not lent; -ENOSPC this
- * host has too few vectors; -ENOMEM; or as request_irq().
+ * host has too few vectors; -ENOMEM; or as request_irq().  With @direct also -EOPNOTSUPP the link
+ * has no second window, or the guest has memory where such messages would go: nothing is logged;
+ * -ERANGE @direct leads to nowhere.
  */
-int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
-
-/**
- * lend_irq_setup_direct - as lend_irq_setup(), and the device's own messages go to the borrower
- * @fn: (in, out) function; on error it has no interrupts
- * @p: (in) what the borrower wants; not trusted, its form was checked
- * @message: (in) of each vector, from dlend_link_messages()
- *
- * Context: process, group lock.
- * Return: as lend_irq_setup(); -EOPNOTSUPP the link has no second window, or the guest has memory
- * where such messages would go: nothing is logged; -ERANGE @p leads to nowhere.
- */
-int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p,
-			  const struct dlend_p_message *message);
+int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p_direct *direct,
+		   const struct dlend_p_message *message);
 
 /**
  * lend_irq_unmask - the guest has served INTx: it may fire again

@@ -282,7 +282,7 @@ static int lend_request_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 	if (mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX)
 		fn->reset_asked = 0;
 	lend_reset_heal(fn);
-	return lend_irq_setup(fn, mode, count);
+	return lend_irq_setup(fn, mode, count, NULL, NULL);
 }
 
 /* Requests that only the holder may send.  Group lock; the lease was checked. */
@@ -349,7 +349,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 	if (!ret) {
 		fn->reset_asked = 0;
 		lend_reset_heal(fn);
-		ret = lend_irq_setup_direct(fn, p, message);
+		ret = lend_irq_setup(fn, le32_to_cpu(p->mode), count, p, message);
 		lend_lease_exit(fn);
 	}
 	kvfree(message);
@@ -392,7 +392,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	/* A guest that resets its device goes on here. */
 	lend_move_running(fn);
 	lend_fence_bus_master(fn, false);
-	lend_irq_setup(fn, DLEND_IRQ_NONE, 0);
+	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
 	fn->reset_asked = jiffies ?: 1;
 	lend_lease_exit(fn);
