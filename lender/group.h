@@ -47,7 +47,20 @@
 #include "lender/fn.h"
 #include "lender/lease_sm.h"
 
-struct lend_standby;
+/**
+ * struct lend_standby - what a node has that prepares to take a lease over (lease.c, group lock)
+ * @link: to the node, referenced; NULL: no node prepares, and the rest is not valid.  Read without
+ *	the lock
+ * @domain: not attached
+ * @win: offsets of the BARs, not mapped
+ * @source: of its interrupts
+ */
+struct lend_standby {
+	struct dlend_link *link;
+	struct dlend_domain *domain;
+	struct lend_windows *win;
+	struct dlend_irq_source *source;
+};
 
 /**
  * struct lend_member - a group as a member of a set (lend_set_lock)
@@ -83,8 +96,7 @@ struct lend_member {
  *	without the lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
- * @standby: what a node that prepares itself to take the lease over has got so far, or NULL
- * @standby_link: to that node, or NULL; read without the lock
+ * @standby: what a node has got so far that prepares itself to take the lease over
  * @expire: work: nobody has taken over what the holder gave away
  * @parked_until: it does not end before then, in jiffies
  * @unreserve: work: the reservation is over
@@ -109,8 +121,7 @@ struct lend_group {
 	u64 resetting;
 	struct dlend_domain *domain;
 	struct dlend_link *link;
-	struct lend_standby *standby;
-	struct dlend_link *standby_link;
+	struct lend_standby standby;
 	struct delayed_work expire;
 	unsigned long parked_until;
 	struct delayed_work unreserve;

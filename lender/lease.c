@@ -384,58 +384,34 @@ static void lend_fence_group(struct lend_group *group)
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (w.fn->lent)
 			lend_fence_quiet(w.fn);
+	if (group->domain)
+		dlend_domain_block(group->domain);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
-		if (!w.fn->lent)
-			continue;
-		if (group->domain)
-			dlend_domain_block(group->domain);
-		trace_dlend_fence(&w.fn->addr, "dma_blocked", group->lease.epoch);
-	}
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->lent)
+		if (w.fn->lent) {
+			trace_dlend_fence(&w.fn->addr, "dma_blocked", group->lease.epoch);
 			lend_fence_unreach(w.fn);
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		}
 		lend_dma_forget(w.fn);
+	}
 }
 
 /*
- * What a node that prepares itself to take a lease over has got so far.
+ * What a node that prepares itself to take a lease over has got so far (struct lend_standby).
+ * Nothing of it is in force before lend_standby_swap().
  *
  * Its memory is mapped, in a domain of its own, while the holder's guest still runs.  So the time
  * in which no guest runs does not depend on the size of a guest.
  */
 
-/*
- * struct lend_standby - what it has; nothing of it is in force before lend_standby_swap()
- * @fn: the function
- * @link: to the node, referenced
- * @domain: not attached
- * @win: offsets of the BARs, not mapped
- * @source: of its interrupts
- */
-struct lend_standby {
-	struct lend_fn *fn;
-	struct dlend_link *link;
-	struct dlend_domain *domain;
-	struct lend_windows *win;
-	struct dlend_irq_source *source;
-};
-
 int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 			 struct dlend_irq_source *source, struct dlend_p_lease *grant)
 {
-	struct lend_standby *s = kzalloc_obj(*s);
 	struct lend_group *group = fn->group;
+	struct lend_standby *s = &group->standby;
 
-	if (!s) {
-		dlend_irq_source_close(source);
-		return -ENOMEM;
-	}
-	s->fn = fn;
-	s->link = dlend_link_get(link);
+	WRITE_ONCE(s->link, dlend_link_get(link));
 	s->source = source;
-	group->standby = s;
-	WRITE_ONCE(group->standby_link, link);
+	s->win = NULL;
 	s->domain = dlend_domain_create(&fn->pdev->dev);
 	if (IS_ERR(s->domain))
 		return PTR_ERR(s->domain);
@@ -443,36 +419,28 @@ int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 	return PTR_ERR_OR_ZERO(s->win);
 }
 
-/* The owner of the memory that is not the holder's. */
-static struct dlend_owner *lend_standby_owner(const struct lend_standby *s)
-{
-	return &s->fn->memory[!s->fn->which];
-}
-
 void lend_standby_drop(struct lend_group *group)
 {
-	struct lend_standby *s = group->standby;
+	struct lend_standby *s = &group->standby;
+	struct dlend_link *link = s->link;
 
-	if (!s)
+	if (!link)
 		return;
-	group->standby = NULL;
-	WRITE_ONCE(group->standby_link, NULL);
-	if (!IS_ERR_OR_NULL(s->domain)) {
+	WRITE_ONCE(s->link, NULL);
+	if (!IS_ERR(s->domain)) {
 		dlend_domain_block(s->domain);
-		dlend_domain_drop(s->domain, lend_standby_owner(s));
 		dlend_domain_destroy(s->domain);
 	}
 	if (!IS_ERR_OR_NULL(s->win))
 		lend_bars_drop(s->win);
 	dlend_irq_source_close(s->source);
-	dlend_link_put(s->link);
-	kfree(s);
+	dlend_link_put(link);
 }
 
 int lend_standby_swap(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
-	struct lend_standby *s = group->standby;
+	struct lend_standby *s = &group->standby;
 	int ret;
 
 	lend_fence_group(group);
@@ -480,10 +448,9 @@ int lend_standby_swap(struct lend_fn *fn)
 	/* Nothing that the old holder had leads to the device: its offsets need no reset. */
 	lend_bars_reset_done(fn);
 
-	group->standby = NULL;
-	WRITE_ONCE(group->standby_link, NULL);
 	group->domain = s->domain;
 	WRITE_ONCE(group->link, s->link);
+	WRITE_ONCE(s->link, NULL);
 	fn->which = !fn->which;
 	fn->lent = true;
 	lend_irq_open(fn, s->source);
@@ -494,15 +461,7 @@ int lend_standby_swap(struct lend_fn *fn)
 		lend_bars_drop(s->win);
 	if (!ret)
 		lend_p2p_open(fn, group->link, group->lease.move.epoch);
-	kfree(s);
 	return ret;
-}
-
-void lend_standby_reach(struct lend_group *group, struct lend_reach *to)
-{
-	to->domain = group->standby->domain;
-	to->link = group->standby->link;
-	to->owner = lend_standby_owner(group->standby);
 }
 
 /*
@@ -1219,10 +1178,10 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 
 	/* A BORROW of this session for any group must stop waiting. */
 	wake_up_all(&group->wait);
-	if (READ_ONCE(group->link) != link && READ_ONCE(group->standby_link) != link)
+	if (READ_ONCE(group->link) != link && READ_ONCE(group->standby.link) != link)
 		return;
 	guard(mutex)(&group->lock);
-	if (group->standby_link == link)
+	if (group->standby.link == link)
 		lend_lease_end_standby(group);
 	if (group->link == link)
 		lend_lease_take_back(group, LEND_EV_LINK_LOST, "link_lost");
@@ -1345,9 +1304,4 @@ int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	if (ret)
 		mutex_unlock(&group->lock);
 	return ret;
-}
-
-void lend_lease_exit(struct lend_fn *fn)
-{
-	mutex_unlock(&fn->group->lock);
 }

@@ -158,7 +158,7 @@ int lend_fence_show(struct lend_fn *fn, unsigned int why);
  * Call it for LEND_DO_PREPARE. If it fails, the caller ends the standby in the group's lease, and
  * calls lend_standby_drop().
  * Context: process, group lock.
- * Return: 0; -ENOMEM; or as lend_bars_reserve(), dlend_domain_create().
+ * Return: 0; or as lend_bars_reserve(), dlend_domain_create().
  */
 int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 			 struct dlend_irq_source *source, struct dlend_p_lease *grant);
@@ -182,15 +182,6 @@ void lend_standby_drop(struct lend_group *group);
  * Return: 0; or the IOMMU's error: nobody reaches the device, and the caller takes it back.
  */
 int lend_standby_swap(struct lend_fn *fn);
-
-/**
- * lend_standby_reach - what the requests of a node that prepares itself change
- * @group: (in) group, with a standby
- * @to: (out) valid while the group lock is held
- *
- * Context: process, group lock.
- */
-void lend_standby_reach(struct lend_group *group, struct lend_reach *to);
 
 /**
  * lend_recover_soon - reset the functions of @group (in, out) that were lent, and offer it, soon
@@ -322,13 +313,10 @@ void lend_lease_shutdown(void);
  * @epoch: (in) of the lease, as the borrower says
  *
  * Context: process; takes the group lock.
- * Return: 0: the node behind @link has the function under this epoch, and the group lock is held
- * until lend_lease_exit(). Else the lock is not held: -ESTALE: it has not, and its DMA is over;
+ * Return: 0: the node behind @link has the function under this epoch, and the group lock is held:
+ * unlock it. Else the lock is not held: -ESTALE: it has not, and its DMA is over;
  * -EBUSY: the function is about to be taken from it.
  */
 int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
-
-/** lend_lease_exit - end of lend_lease_enter() of @fn (in). Context: process, group lock. */
-void lend_lease_exit(struct lend_fn *fn);
 
 #endif

@@ -328,24 +328,24 @@ void lend_bars_link_lost(struct dlend_link *link)
  */
 #define LEND_DMA_WINDOWS	2
 
-static bool lend_dma_fits(const struct lend_reach *to, u64 size)
-{
-	u64 bytes = dlend_domain_bytes(to->domain, DLEND_OWNER_RAM);
+/* What a borrower's requests about memory change. */
+struct lend_reach {
+	struct dlend_domain *domain;
+	struct dlend_link *link;
+	struct dlend_owner *owner;
+};
 
-	return bytes + size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(to->link);
+static struct lend_reach lend_dma_reach(struct lend_fn *fn, bool standby)
+{
+	struct lend_group *group = fn->group;
+
+	return (struct lend_reach){
+		.domain = standby ? group->standby.domain : group->domain,
+		.link = standby ? group->standby.link : group->link,
+		.owner = &fn->memory[fn->which ^ standby],
+	};
 }
 
-static int lend_dma_map_range(const struct lend_reach *to, const struct dlend_dma_range *r)
-{
-	if (!r->size || r->iova + r->size < r->iova || !r->prot ||
-	    r->prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
-		return -EINVAL;
-	if (!lend_dma_fits(to, r->size))
-		return -ENOSPC;
-	return dlend_link_dma_map(to->link, to->domain, to->owner, r);
-}
-
-/* dlend_msg_check() has checked the form of the message; this checks what only the lender knows. */
 static int lend_dma_map_entry(struct lend_fn *fn, const struct lend_reach *to,
 			      const struct dlend_p_dma_entry *entry)
 {
@@ -355,8 +355,11 @@ static int lend_dma_map_entry(struct lend_fn *fn, const struct lend_reach *to,
 		.offset = le64_to_cpu(entry->offset),
 		.prot = le32_to_cpu(entry->prot),
 	};
-	int ret = lend_dma_map_range(to, &r);
+	u64 bytes = dlend_domain_bytes(to->domain, DLEND_OWNER_RAM);
+	int ret = -ENOSPC;
 
+	if (bytes + r.size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(to->link))
+		ret = dlend_link_dma_map(to->link, to->domain, to->owner, &r);
 	trace_dlend_lend_window(&fn->addr, "dma", true, r.iova, r.offset, r.size, ret);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev, "guest memory 0x%llx (0x%llx bytes, window offset 0x%llx of node %u) cannot be mapped (%d)\n",
@@ -364,49 +367,34 @@ static int lend_dma_map_entry(struct lend_fn *fn, const struct lend_reach *to,
 	return ret;
 }
 
-void lend_dma_reach(struct lend_fn *fn, struct lend_reach *to)
+int lend_dma_map(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma)
 {
-	to->domain = fn->group->domain;
-	to->link = fn->group->link;
-	to->owner = &fn->memory[fn->which];
-}
-
-int lend_dma_map(struct lend_fn *fn, const struct lend_reach *to, const struct dlend_p_dma *dma)
-{
-	u32 count = le32_to_cpu(dma->count);
+	struct lend_reach to = lend_dma_reach(fn, standby);
+	u32 count = le32_to_cpu(dma->count), i;
 	int ret = 0;
-	u32 i;
 
-	if (!count || count > DLEND_DMA_PER_MSG)
-		return -EINVAL;
 	for (i = 0; i < count && !ret; i++)
-		ret = lend_dma_map_entry(fn, to, &dma->entry[i]);
+		ret = lend_dma_map_entry(fn, &to, &dma->entry[i]);
 	if (!ret)
 		return 0;
 	for (i--; i--; )
-		dlend_domain_unmap(to->domain, to->owner, le64_to_cpu(dma->entry[i].gpa),
+		dlend_domain_unmap(to.domain, to.owner, le64_to_cpu(dma->entry[i].gpa),
 				   le64_to_cpu(dma->entry[i].size));
 	return ret;
 }
 
-int lend_dma_unmap(struct lend_fn *fn, const struct lend_reach *to, const struct dlend_p_dma *dma)
+int lend_dma_unmap(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma)
 {
-	u32 count = le32_to_cpu(dma->count);
-	int first = 0;
+	struct lend_reach to = lend_dma_reach(fn, standby);
+	int first = 0, ret;
 
-	if (!count || count > DLEND_DMA_PER_MSG)
-		return -EINVAL;
-	for (u32 i = 0; i < count; i++) {
+	for (u32 i = 0; i < le32_to_cpu(dma->count); i++) {
 		u64 gpa = le64_to_cpu(dma->entry[i].gpa), size = le64_to_cpu(dma->entry[i].size);
-		int ret = -EINVAL;
 
-		if (size && gpa + size > gpa)
-			ret = dlend_domain_unmap(to->domain, to->owner, gpa, size);
+		ret = dlend_domain_unmap(to.domain, to.owner, gpa, size);
 		trace_dlend_lend_window(&fn->addr, "dma", false, gpa, 0, size, ret);
-		if (ret == -ENOENT)
-			ret = 0;
-		if (!first)
-			first = ret;
+		if (ret != -ENOENT)
+			first = first ?: ret;
 	}
 	return first;
 }

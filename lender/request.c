@@ -7,21 +7,25 @@
  * is checked here and in the files below.
  */
 #include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
 #include <linux/pci.h>
+#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
 #include "lender/bind.h"
+#include "lender/drain.h"
 #include "lender/group.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
-#include "lender/move.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
 #include "lender/reach.h"
 #include "lender/request.h"
 #include "lender/reset.h"
+#include "lender/trace.h"
 
 /*
  * A lent function's configuration space, for its borrower: what the filter (cfgfilter.c) lets pass.
@@ -30,18 +34,10 @@
  * long to wait for a device, where its data end, and which devices must not be asked.  So a
  * borrower never writes the registers themselves.  It writes the word (if it is to be written),
  * then the address; the answer to that comes when the word was moved; then it reads the word.
+ *
+ * -EAGAIN: the BARs are hidden: the device is being reset, or its reset has failed.  It need not
+ * answer.
  */
-
-static bool lend_config_valid(u32 at, u32 size)
-{
-	return (size == 1 || size == 2 || size == 4) && !(at % size) && at + size <= DLEND_CFG_SIZE;
-}
-
-/* The PCI core resets it, or a reset has failed: it need not answer.  Group lock. */
-static int lend_config_busy(const struct lend_fn *fn)
-{
-	return fn->hidden ? -EAGAIN : 0;
-}
 
 static u32 lend_config_get(struct pci_dev *pdev, u32 at, u32 size)
 {
@@ -85,18 +81,14 @@ static u8 *lend_config_vpd_word(struct lend_fn *fn)
 	return fn->vpd.data;
 }
 
-/*
- * Read a register for the borrower. Group lock. Return: 0; -EINVAL no such access; -EAGAIN the
- * function is being reset.
- */
+/* Read a register for the borrower. Group lock. */
 static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 			    struct dlend_p_cfg *got)
 {
 	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size), value;
-	int ret = lend_config_valid(at, size) ? lend_config_busy(fn) : -EINVAL;
 
-	if (ret)
-		return ret;
+	if (fn->hidden)
+		return -EAGAIN;
 	if (lend_cfgfilter_way(&fn->filter, at, size) == LEND_CFG_VPD_DATA)
 		value = get_unaligned_le32(lend_config_vpd_word(fn));
 	else
@@ -124,10 +116,8 @@ static void lend_config_set_readrq(struct lend_fn *fn, u16 devctl)
 /* Group lock. */
 static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value)
 {
-	int ret = lend_config_busy(fn);
-
-	if (ret)
-		return ret;
+	if (fn->hidden)
+		return -EAGAIN;
 	/* Device Control is never written as it comes, but the size of read requests is set. */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
 		lend_config_set_readrq(fn, value);
@@ -195,8 +185,9 @@ static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u3
 		memcpy(mine, word, sizeof(fn->vpd.data));
 	else
 		memcpy(word, mine, sizeof(fn->vpd.data));
-	ret = lend_config_busy(fn);
-	lend_lease_exit(fn);
+	if (fn->hidden)
+		ret = -EAGAIN;
+	mutex_unlock(&fn->group->lock);
 	return ret;
 }
 
@@ -230,39 +221,364 @@ static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	u32 value = le32_to_cpu(want->value);
 	int ret;
 
-	if (!lend_config_valid(at, size))
-		return -EINVAL;
 	if (lend_cfgfilter_way(&fn->filter, at, size) == LEND_CFG_VPD_ADDR)
 		return lend_config_vpd(fn, link, epoch, value);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
 	ret = lend_config_write_now(fn, at, size, value);
-	lend_lease_exit(fn);
+	mutex_unlock(&fn->group->lock);
+	return ret;
+}
+
+/*
+ * A lease moves to another node: the requests of the node that has it and of the node that gets it.
+ * What may happen when is the state machine's (lease_sm.c); what the new node has before it may
+ * reach the device is in lease.c.
+ *
+ * The device is stopped before that (lend_move_quiesce()), because replacing a domain blocks its
+ * DMA for a moment.  The order:
+ *
+ *   1. wait until it is silent: its guest stands still and asks for nothing more. Its interrupts
+ *	pass this host meanwhile: the holder has given the direct way up before
+ *   2. hold its interrupts back, turn Bus Master Enable off
+ *   3. wait until no request of its own waits for an answer, and read from it: the answer pushes
+ *	the last writes ahead of itself
+ *   4. let the last handler deliver
+ *
+ * The holder keeps its domain until the other node takes over: a late write meets its own memory.
+ */
+
+/* A device that has not interrupted for so long does nothing; it is looked at so often. */
+#define LEND_SILENT_US		(50 * USEC_PER_MSEC)
+#define LEND_LOOK_MS		5
+
+/* A VMM waits for that with its big lock held, and all its guest's devices with it. */
+#define LEND_DRAIN_US		(1000 * USEC_PER_MSEC)
+
+static char *lend_move_cut_models = "";
+
+static int lend_move_set_models(const char *list, const struct kernel_param *kp)
+{
+	int ret = lend_models_find(list, 0, 0);
+
+	return ret < 0 ? ret : param_set_charp(list, kp);
+}
+
+static const struct kernel_param_ops lend_move_models_ops = {
+	.set = lend_move_set_models,
+	.get = param_get_charp,
+	.free = param_free_charp,
+};
+
+module_param_cb(cut_models, &lend_move_models_ops, &lend_move_cut_models, 0644);
+MODULE_PARM_DESC(cut_models, "USB controllers that may move with their VMs, by who has tried that: VVVV:DDDD, vendor and device as lspci -n has them, several with commas (default: none)");
+
+/* What the holder of the lease does.  Group lock. */
+static struct lend_event lend_move_event(const struct lend_fn *fn, enum lend_event_type type)
+{
+	const struct lend_lease *lease = &fn->group->lease;
+
+	return (struct lend_event){ .type = type, .node = lease->holder, .epoch = lease->epoch,
+				    .fn = fn->index };
+}
+
+static bool lend_move_tried(const struct lend_fn *fn)
+{
+	bool tried;
+
+	kernel_param_lock(THIS_MODULE);
+	tried = lend_models_find(lend_move_cut_models, fn->pdev->vendor, fn->pdev->device) > 0;
+	kernel_param_unlock(THIS_MODULE);
+	return tried;
+}
+
+/* Can the device move at all?  Group lock. */
+static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_to *want)
+{
+	bool cut = le16_to_cpu(want->flags) & DLEND_MOVE_F_CUT;
+
+	if (want->node == cpu_to_le16(DLEND_NODE_NONE))
+		return 0;
+	if (fn->group->members > 1)
+		return -EMLINK;
+	if (!lend_drain_moves(lend_drain_kind(fn->pdev->class), cut, lend_move_tried(fn)))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int lend_move_to(struct lend_fn *fn, const struct dlend_p_move_to *want)
+{
+	struct lend_event ev = lend_move_event(fn, LEND_EV_MOVE_TO);
+	u32 todo = 0;
+	int ret;
+
+	ev.target = le16_to_cpu(want->node);
+	ret = lend_move_check(fn, want) ?: lend_group_step(fn->group, &ev, &todo);
+	if (todo & LEND_DO_DROP)
+		lend_standby_drop(fn->group);
+	trace_dlend_lease(&fn->addr, "move_to", ev.target, ev.epoch, ret);
+	return ret == -EALREADY ? 0 : ret;
+}
+
+/* Takes @source over.  Group lock. */
+static int lend_move_prepare(struct lend_fn *fn, struct dlend_link *link,
+			     struct dlend_irq_source *source, struct dlend_msg *reply)
+{
+	struct lend_event ev = { .type = LEND_EV_STANDBY, .node = dlend_link_peer(link),
+				 .fn = fn->index };
+	struct lend_group *group = fn->group;
+	u32 todo;
+	int ret;
+
+	ret = fn->removing ? -ENODEV : lend_group_step(group, &ev, &todo);
+	if (ret) {
+		dlend_irq_source_close(source);
+		return ret;
+	}
+	if (todo & LEND_DO_DROP)
+		lend_standby_drop(group);
+	ret = lend_standby_prepare(fn, link, source, (void *)reply->payload);
+	reply->epoch = cpu_to_le32(group->lease.move.epoch);
+	if (!ret)
+		return 0;
+	ev.type = LEND_EV_STANDBY_LOST;
+	ev.epoch = group->lease.move.epoch;
+	lend_group_step(group, &ev, &todo);
+	lend_standby_drop(group);
+	return ret;
+}
+
+static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
+			     const struct dlend_p_borrow *want, struct dlend_msg *reply)
+{
+	u16 node = dlend_link_peer(link), target;
+	struct lend_group *group = fn->group;
+	struct dlend_irq_source *source;
+	int ret;
+
+	/* Its memory is read for that: only if it is the one that was named. */
+	mutex_lock(&group->lock);
+	target = group->lease.move.target;
+	mutex_unlock(&group->lock);
+	if (target != node)
+		return -EPERM;
+	source = lend_irq_source(link, want);
+	if (IS_ERR(source))
+		return PTR_ERR(source);
+	mutex_lock(&group->lock);
+	ret = lend_move_prepare(fn, link, source, reply);
+	mutex_unlock(&group->lock);
+	trace_dlend_lease(&fn->addr, "standby", node, ret ? 0 : le32_to_cpu(reply->epoch), ret);
+	return ret;
+}
+
+/* May the peer act as the standby?  On success the group lock is held. */
+static int lend_move_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	struct lend_group *group = fn->group;
+
+	mutex_lock(&group->lock);
+	if (group->standby.link == link &&
+	    !lend_lease_check_standby(&group->lease, dlend_link_peer(link), epoch))
+		return 0;
+	mutex_unlock(&group->lock);
+	return -ESTALE;
+}
+
+/* Interrupts of the function so far. Return: 0; 1: nobody here sees them; -ESTALE. */
+static int lend_move_count(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
+{
+	int ret = lend_lease_enter(fn, link, epoch);
+
+	if (ret)
+		return ret;
+	*fired = lend_irq_fired(fn);
+	ret = !lend_irq_counted(fn);
+	mutex_unlock(&fn->group->lock);
+	return ret;
+}
+
+/* Return: 0; 1: it is not silent in time; -ESTALE. */
+static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	u64 begin = ktime_to_us(ktime_get()), now = begin, fired;
+	struct lend_silence silence = { };
+	int ret;
+
+	for (;;) {
+		ret = lend_move_count(fn, link, epoch, &fired);
+		if (ret)
+			return ret;
+		now = ktime_to_us(ktime_get());
+		if (lend_silence_look(&silence, fired, now) >= LEND_SILENT_US)
+			return 0;
+		if (now - begin >= LEND_DRAIN_US || !dlend_link_is_up(link))
+			return 1;
+		/* Whatever ends the lease wakes this. */
+		wait_event_timeout(fn->group->wait, !dlend_link_is_up(link),
+				   msecs_to_jiffies(LEND_LOOK_MS));
+	}
+}
+
+/* Step 2. Return: -ESTALE; or 0, and how many interrupts had come. */
+static int lend_move_stop(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
+{
+	int ret = lend_lease_enter(fn, link, epoch);
+
+	if (ret)
+		return ret;
+	*fired = lend_irq_fired(fn);
+	lend_irq_hold(fn, true);
+	lend_fence_bus_master(fn, false);
+	mutex_unlock(&fn->group->lock);
+	return 0;
+}
+
+/* Steps 3 and 4. The device's answers are waited for without the lock: no fence waits for them. */
+static int lend_move_settle(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
+{
+	struct lend_event ev;
+	u16 vendor;
+	u32 todo;
+	int ret;
+
+	pci_wait_for_pending_transaction(fn->pdev);
+	pci_read_config_word(fn->pdev, PCI_VENDOR_ID, &vendor);
+	ret = lend_lease_enter(fn, link, epoch);
+	if (ret)
+		return ret;
+	lend_irq_finish(fn);
+	*fired = lend_irq_fired(fn);
+	ev = lend_move_event(fn, LEND_EV_QUIET);
+	ret = lend_group_step(fn->group, &ev, &todo);
+	mutex_unlock(&fn->group->lock);
+	return ret;
+}
+
+static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+			     struct dlend_p_quiet *reply)
+{
+	u64 begin = ktime_to_us(ktime_get()), before, fired;
+	bool drains = lend_drain_kind(fn->pdev->class) == LEND_DRAINS;
+	int loud, ret;
+
+	loud = drains ? lend_move_await_silence(fn, link, epoch) : 0;
+	if (loud < 0)
+		return loud;
+	ret = lend_move_stop(fn, link, epoch, &before);
+	if (!ret)
+		ret = lend_move_settle(fn, link, epoch, &fired);
+	if (ret)
+		return ret;
+	/* Something was under way all the same when the device was stopped. */
+	loud |= drains && fired != before;
+	reply->flags = cpu_to_le32(loud ? 0 : DLEND_QUIET_F_DRAINED);
+	reply->waited_us = cpu_to_le32(ktime_to_us(ktime_get()) - begin);
+	reply->fired = cpu_to_le64(fired);
+	trace_dlend_lease(&fn->addr, loud ? "quiesce_loud" : "quiesce", dlend_link_peer(link),
+			  epoch, ret);
+	return ret;
+}
+
+/* The holder's guest goes on: no other node takes the device over.  Group lock. */
+static void lend_move_running(struct lend_fn *fn)
+{
+	struct lend_event ev = lend_move_event(fn, LEND_EV_RUN);
+	u32 todo;
+
+	lend_group_step(fn->group, &ev, &todo);
+}
+
+/* Bus Master Enable stays off until the holder turns it on. */
+static int lend_move_run(struct lend_fn *fn)
+{
+	const struct lend_lease *lease = &fn->group->lease;
+
+	lend_move_running(fn);
+	lend_irq_hold(fn, false);
+	trace_dlend_lease(&fn->addr, "run", lease->holder, lease->epoch, 0);
+	return 0;
+}
+
+static int lend_move_hand_over(struct lend_fn *fn, struct dlend_p_token *reply)
+{
+	struct lend_event ev = lend_move_event(fn, LEND_EV_HAND_OVER);
+	u32 todo;
+	int ret;
+
+	static_assert(sizeof(ev.token) == DLEND_TOKEN_SIZE);
+	get_random_bytes(&ev.token, sizeof(ev.token));
+	/* No token is all 0. */
+	ev.token.half[0] |= 1;
+	ret = lend_group_step(fn->group, &ev, &todo);
+	if (!ret)
+		memcpy(reply->token, &ev.token, sizeof(reply->token));
+	trace_dlend_lease(&fn->addr, "hand_over", ev.node, ev.epoch, ret);
+	return ret;
+}
+
+/* Group lock; the standby was checked. @ask: would it succeed? */
+static int lend_move_swap(struct lend_fn *fn, const struct lend_event *ev, bool ask)
+{
+	struct lend_group *group = fn->group;
+	struct lend_lease next = group->lease;
+	u32 todo;
+	int err, ret;
+
+	/* Nothing of the state that the guest knows survives that. */
+	if (fn->hidden || fn->removing)
+		return -EAGAIN;
+	ret = lend_lease_step(&next, ev, &todo);
+	if (ret || ask)
+		return ret;
+	err = lend_standby_swap(fn);
+	ret = lend_group_step(group, ev, &todo);
+	return err ?: ret;
+}
+
+static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+			       const struct dlend_p_take *want)
+{
+	struct lend_event ev = { .type = LEND_EV_TAKE_OVER, .node = dlend_link_peer(link),
+				 .epoch = epoch, .fn = fn->index };
+	bool ask = le32_to_cpu(want->flags) & DLEND_TAKE_F_ASK;
+	struct lend_group *group = fn->group;
+	u16 from;
+	int ret;
+
+	memcpy(&ev.token, want->token, sizeof(ev.token));
+	ret = lend_move_enter(fn, link, epoch);
+	if (ret)
+		return ret;
+	from = group->lease.holder;
+	ret = lend_move_swap(fn, &ev, ask);
+	mutex_unlock(&group->lock);
+	trace_dlend_lease(&fn->addr, ask ? "may_take_over" : "take_over", dlend_link_peer(link),
+			  epoch, ret);
+	if (!ret && !ask)
+		pci_info(fn->pdev, "moved from node %u to node %u, epoch %u, as it is\n", from,
+			 dlend_link_peer(link), epoch);
+	/* Only after the swap has begun: nobody has the device, so that it is reset. */
+	if (ret && group->lease.epoch == epoch)
+		lend_lease_revoke(group, "take_over failed");
 	return ret;
 }
 
 /* Between looks whether an administrator still keeps a device from being stopped. */
 #define LEND_HOLD_POLL_MS	10
 
-static int lend_request_dma_map(struct lend_fn *fn, const struct dlend_p_dma *dma)
+/* DMA_MAP or DMA_UNMAP of the holder, or of a @standby.  Group lock. */
+static int lend_request_dma(struct lend_fn *fn, const struct dlend_msg *msg, bool standby)
 {
-	u32 count = min_t(u32, le32_to_cpu(dma->count), DLEND_DMA_PER_MSG);
-	struct lend_reach to;
+	const struct dlend_p_dma *dma = (const void *)msg->payload;
 
-	for (u32 i = 0; i < count; i++)
+	if (msg->type == cpu_to_le16(DLEND_MSG_DMA_UNMAP))
+		return lend_dma_unmap(fn, standby, dma);
+	for (u32 i = 0; i < le32_to_cpu(dma->count) && !standby; i++)
 		lend_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
 			       le64_to_cpu(dma->entry[i].size));
-	lend_dma_reach(fn, &to);
-	return lend_dma_map(fn, &to, dma);
-}
-
-static int lend_request_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
-{
-	struct lend_reach to;
-
-	lend_dma_reach(fn, &to);
-	return lend_dma_unmap(fn, &to, dma);
+	return lend_dma_map(fn, standby, dma);
 }
 
 static int lend_request_bus_master(struct lend_fn *fn, bool on)
@@ -295,9 +611,8 @@ static int lend_request_of_holder(struct lend_fn *fn, const struct dlend_msg *ms
 
 	switch (le16_to_cpu(msg->type)) {
 	case DLEND_MSG_DMA_MAP:
-		return lend_request_dma_map(fn, p);
 	case DLEND_MSG_DMA_UNMAP:
-		return lend_request_dma_unmap(fn, p);
+		return lend_request_dma(fn, msg, false);
 	case DLEND_MSG_BUS_MASTER:
 		return lend_request_bus_master(fn, le32_to_cpu(number->value));
 	case DLEND_MSG_CFG_READ:
@@ -314,6 +629,12 @@ static int lend_request_of_holder(struct lend_fn *fn, const struct dlend_msg *ms
 	case DLEND_MSG_P2P_UNGRANT:
 		lend_grant_end(fn, p);
 		return 0;
+	case DLEND_MSG_MOVE_TO:
+		return lend_move_to(fn, p);
+	case DLEND_MSG_RUN:
+		return lend_move_run(fn);
+	case DLEND_MSG_HAND_OVER:
+		return lend_move_hand_over(fn, (void *)reply->payload);
 	}
 	return -EPROTO;
 }
@@ -324,7 +645,7 @@ static int lend_request_check(struct lend_fn *fn, struct dlend_link *link, u32 e
 	int ret = lend_lease_enter(fn, link, epoch);
 
 	if (!ret)
-		lend_lease_exit(fn);
+		mutex_unlock(&fn->group->lock);
 	return ret;
 }
 
@@ -338,8 +659,6 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 
 	if (ret)
 		return ret;
-	if (!count || count > DLEND_MAX_VECTORS)
-		return -EINVAL;
 	message = kvcalloc(count, sizeof(*message), GFP_KERNEL);
 	if (!message)
 		return -ENOMEM;
@@ -350,7 +669,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 		fn->reset_asked = 0;
 		lend_reset_heal(fn);
 		ret = lend_irq_setup(fn, le32_to_cpu(p->mode), count, p, message);
-		lend_lease_exit(fn);
+		mutex_unlock(&fn->group->lock);
 	}
 	kvfree(message);
 	return ret;
@@ -368,7 +687,7 @@ static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32
 	ret = lend_lease_enter(fn, link, epoch);
 	if (!ret) {
 		ret = lend_p2p_map(fn, link, p, target);
-		lend_lease_exit(fn);
+		mutex_unlock(&fn->group->lock);
 	}
 	if (target)
 		lend_fn_put(target);
@@ -395,7 +714,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
 	fn->reset_asked = jiffies ?: 1;
-	lend_lease_exit(fn);
+	mutex_unlock(&fn->group->lock);
 
 	if (fn->shared_reset)
 		ret = lend_bus_reset_request(fn);
@@ -411,7 +730,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 		return ret;
 	/* If somebody else's reset has begun by now, the end of that reset shows the BARs. */
 	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
-	lend_lease_exit(fn);
+	mutex_unlock(&fn->group->lock);
 	return ret;
 }
 
@@ -439,27 +758,25 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 		return lend_request_irq_direct(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_ROM_READ:
 		return lend_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
-	case DLEND_MSG_MOVE_TO:
-		return lend_move_to(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_STANDBY:
 		return lend_move_standby(fn, link, (const void *)msg->payload, reply);
 	case DLEND_MSG_QUIESCE:
 		return lend_move_quiesce(fn, link, epoch, (void *)reply->payload);
-	case DLEND_MSG_RUN:
-		return lend_move_run(fn, link, epoch);
-	case DLEND_MSG_HAND_OVER:
-		return lend_move_hand_over(fn, link, epoch, (void *)reply->payload);
 	case DLEND_MSG_TAKE_OVER:
 		return lend_move_take_over(fn, link, epoch, (const void *)msg->payload);
 	}
 	lend_bus_reset_await(fn);
 	ret = lend_lease_enter(fn, link, epoch);
-	if (ret == -ESTALE && (type == DLEND_MSG_DMA_MAP || type == DLEND_MSG_DMA_UNMAP))
-		return lend_move_memory(fn, link, msg);
-	if (ret)
-		return ret;
-	ret = lend_request_of_holder(fn, msg, reply);
-	lend_lease_exit(fn);
+	if (!ret) {
+		ret = lend_request_of_holder(fn, msg, reply);
+		mutex_unlock(&fn->group->lock);
+	} else if (ret == -ESTALE && (type == DLEND_MSG_DMA_MAP || type == DLEND_MSG_DMA_UNMAP)) {
+		ret = lend_move_enter(fn, link, epoch);
+		if (ret)
+			return ret;
+		ret = lend_request_dma(fn, msg, true);
+		mutex_unlock(&fn->group->lock);
+	}
 	return ret;
 }
 
