@@ -102,7 +102,6 @@ struct lend_vpd {
  * @epoch: of that borrower's lease
  * @owner: of what the function reaches, in the domain of its group
  * @maps: struct lend_map of everything that the function reaches
- * @nr_maps: how many of them there are
  * @reached_by: struct lend_map of other functions here that reach a BAR of this function
  * @grants: the open struct lend_grant of this function's BARs
  * @lost: number of its maps that ended without a request of its borrower, for debugfs
@@ -112,7 +111,6 @@ struct lend_p2p {
 	u32 epoch;
 	struct dlend_owner owner;
 	struct list_head maps;
-	unsigned int nr_maps;
 	struct list_head reached_by;
 	struct list_head grants;
 	u64 lost;

@@ -35,15 +35,12 @@
  * @node: in lend_peers
  * @link: referenced
  * @foreigns: struct lend_foreign: what that node grants to devices here
- * @nr_foreigns: how many
  * @grants: struct lend_grant: what is granted to devices there
- * @nr_grants: how many
  */
 struct lend_peer {
 	struct list_head node;
 	struct dlend_link *link;
 	struct list_head foreigns, grants;
-	unsigned int nr_foreigns, nr_grants;
 };
 
 /*
@@ -158,6 +155,7 @@ static void lend_map_note_lost(const struct lend_map *map)
 	struct dlend_p_p2p *p;
 	struct dlend_msg msg;
 
+	map->source->p2p.lost++;
 	p = dlend_msg_init(&msg, DLEND_MSG_P2P_LOST, &map->source->addr,
 			   map->source->p2p.epoch, sizeof(*p));
 	p->gpa = cpu_to_le64(map->gpa);
@@ -175,12 +173,14 @@ static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
 }
 
 /*
- * Enter a map in the domain.  If another function of the group reaches the same BAR at the same
- * address, this map waits there until the other one ends.
+ * Enter a map in its source's domain: the source reaches the BAR from now on.  If another function
+ * of the group reaches the same BAR at the same address, this map waits in the domain until the
+ * other one ends.  Group lock of the source, p2p lock.  Return: 0; as dlend_domain_map() or
+ * dlend_link_dma_map().
  */
-static int lend_map_enter(struct lend_map *map)
+static int lend_map_add(struct lend_map *map)
 {
-	struct dlend_owner *owner = &map->source->p2p.owner;
+	struct lend_p2p *source = &map->source->p2p;
 	struct dlend_dma_range r = {
 		.iova = map->gpa,
 		.size = map->size,
@@ -188,33 +188,23 @@ static int lend_map_enter(struct lend_map *map)
 		.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch,
 		.part = map->bar << 8 | map->way,
 	};
+	int ret;
 
-	if (map->way != LEND_WAY_HERE) {
+	if (map->way == LEND_WAY_HERE) {
+		r.mmio = true;
+		r.phys = map->here->phys;
+		r.hole = map->here->hole;
+		r.hole_end = map->here->hole_end;
+		ret = dlend_domain_map(map->domain, &source->owner, &r);
+	} else {
 		r.offset = map->offset;
-		return dlend_link_dma_map(map->link, map->domain, owner, &r);
+		ret = dlend_link_dma_map(map->link, map->domain, &source->owner, &r);
 	}
-	r.mmio = true;
-	r.phys = map->here->phys;
-	r.hole = map->here->hole;
-	r.hole_end = map->here->hole_end;
-	return dlend_domain_map(map->domain, owner, &r);
-}
-
-/*
- * Enter a map in its source's domain: the source reaches the BAR from now on. Group lock of the
- * source, p2p lock. Return: 0; as dlend_domain_map() or dlend_link_dma_map().
- */
-static int lend_map_add(struct lend_map *map)
-{
-	int ret = lend_map_enter(map);
-
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->gpa,
 			     map->size, ret);
-	if (ret)
-		return ret;
-	list_add_tail(&map->node, &map->source->p2p.maps);
-	map->source->p2p.nr_maps++;
-	return 0;
+	if (!ret)
+		list_add_tail(&map->node, &source->maps);
+	return ret;
 }
 
 /*
@@ -255,7 +245,6 @@ static void lend_map_free(struct lend_map *map)
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
-	map->source->p2p.nr_maps--;
 	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->gpa, map->size);
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
 			     0);
@@ -265,10 +254,8 @@ static void lend_map_del(struct lend_map *map, const char *why)
 /* End a map that nobody asked to end, and tell the borrower. */
 static void lend_map_lose(struct lend_map *map, const char *why)
 {
-	if (!map->missed) {
-		map->source->p2p.lost++;
+	if (!map->missed)
 		lend_map_note_lost(map);
-	}
 	lend_map_del(map, why);
 }
 
@@ -286,19 +273,8 @@ static void lend_map_missed(struct dlend_owner *owner, const struct dlend_dma_ra
 		if (map->gpa != r->iova || map->missed)
 			continue;
 		map->missed = true;
-		fn->p2p.lost++;
 		lend_map_note_lost(map);
 	}
-}
-
-/* Forget the maps that could not take another map's place. Group lock of @fn, p2p lock. */
-static void lend_maps_forget_missed(struct lend_fn *fn)
-{
-	struct lend_map *map, *next;
-
-	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
-		if (map->missed)
-			lend_map_del(map, "missed");
 }
 
 /* End all maps that lead to one target, and tell the borrowers. P2p lock. */
@@ -311,44 +287,17 @@ static void lend_maps_lose(struct list_head *maps, const char *why)
 }
 
 /*
- * Undo one map, by its exact range. Group lock of @fn, p2p lock. Return: 0; -ENOENT there is no
- * such map.
- */
-static int lend_maps_end(struct lend_fn *fn, u64 gpa, u64 size)
-{
-	struct lend_map *map;
-
-	list_for_each_entry(map, &fn->p2p.maps, node) {
-		if (map->gpa != gpa || map->size != size)
-			continue;
-		lend_map_del(map, "unmap");
-		return 0;
-	}
-	return -ENOENT;
-}
-
-/* End all maps of a source in a range, and tell the borrower. Group lock of @fn, p2p lock. */
-static void lend_maps_yield(struct lend_fn *fn, u64 gpa, u64 size)
-{
-	struct lend_map *map, *next;
-
-	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
-		if (lend_map_meets(map, gpa, size))
-			lend_map_lose(map, "yield");
-}
-
-/*
  * May a source have a map, beside those that it has?  A BAR is at one address: without that check a
  * borrower could map it again and again.  P2p lock.
  */
 static int lend_map_admit(const struct lend_map *want)
 {
-	const struct lend_p2p *source = &want->source->p2p;
+	struct list_head *maps = &want->source->p2p.maps;
 	struct lend_map *map;
 
-	if (source->nr_maps >= LEND_MAPS_MAX)
+	if (list_count_nodes(maps) >= LEND_MAPS_MAX)
 		return -ENOSPC;
-	list_for_each_entry(map, &source->maps, node) {
+	list_for_each_entry(map, maps, node) {
 		if (lend_map_meets(map, want->gpa, want->size))
 			return -EEXIST;
 		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
@@ -411,22 +360,6 @@ struct lend_foreign {
  */
 #define LEND_WINDOW_WAIT_MS	1000
 
-static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
-					    const struct dlend_link *lease,
-					    const struct dlend_p_p2p *p)
-{
-	struct dlend_addr target = dlend_p2p_target(p);
-	struct lend_foreign *foreign;
-
-	list_for_each_entry(foreign, &peer->foreigns, node)
-		if (dlend_addr_same(&foreign->addr, &target) &&
-		    foreign->epoch == le32_to_cpu(p->epoch) &&
-		    foreign->bar == le16_to_cpu(p->bar) &&
-		    foreign->borrower == dlend_link_peer(lease))
-			return foreign;
-	return NULL;
-}
-
 /*
  * The grant that the BAR's lender has made for this borrower, or NULL.  A node speaks for its own
  * devices only, so only grants of @p's lender are looked at.  P2p lock.
@@ -434,15 +367,19 @@ static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
 static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 					      const struct dlend_p_p2p *p)
 {
+	struct dlend_addr target = dlend_p2p_target(p);
 	struct lend_foreign *foreign;
 	struct lend_peer *peer;
 
 	list_for_each_entry(peer, &lend_peers, node) {
-		if (dlend_link_peer(peer->link) != le16_to_cpu(p->lender))
+		if (dlend_link_peer(peer->link) != target.lender)
 			continue;
-		foreign = lend_foreign_at(peer, lease, p);
-		if (foreign)
-			return foreign;
+		list_for_each_entry(foreign, &peer->foreigns, node)
+			if (dlend_addr_same(&foreign->addr, &target) &&
+			    foreign->epoch == le32_to_cpu(p->epoch) &&
+			    foreign->bar == le16_to_cpu(p->bar) &&
+			    foreign->borrower == dlend_link_peer(lease))
+				return foreign;
 	}
 	return NULL;
 }
@@ -451,7 +388,6 @@ static void lend_foreign_drop(struct lend_foreign *foreign)
 {
 	lend_maps_lose(&foreign->maps, "revoked");
 	list_del(&foreign->node);
-	foreign->peer->nr_foreigns--;
 	kfree(foreign);
 }
 
@@ -463,19 +399,6 @@ static struct lend_foreign *lend_foreign_by_id(const struct lend_peer *peer, u32
 		if (foreign->id == id)
 			return foreign;
 	return NULL;
-}
-
-static void lend_foreign_fill(struct lend_foreign *foreign, const struct dlend_msg *msg)
-{
-	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
-
-	foreign->id = le32_to_cpu(p->id);
-	foreign->addr = dlend_msg_addr(msg);
-	foreign->epoch = le32_to_cpu(msg->epoch);
-	foreign->bar = le16_to_cpu(p->bar);
-	foreign->borrower = le16_to_cpu(p->borrower);
-	foreign->offset = le64_to_cpu(p->offset);
-	foreign->size = le64_to_cpu(p->size);
 }
 
 /* Another lender grants a BAR. */
@@ -491,17 +414,22 @@ static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *ms
 		return;
 	peer = lend_peer_get(link);
 	if (!peer || lend_foreign_by_id(peer, le32_to_cpu(p->id)) ||
-	    peer->nr_foreigns >= LEND_PEER_MAX)
+	    list_count_nodes(&peer->foreigns) >= LEND_PEER_MAX)
 		return;
 	foreign = kzalloc_obj(*foreign);
 	if (!foreign)
 		return;
 	foreign->peer = peer;
 	INIT_LIST_HEAD(&foreign->maps);
-	lend_foreign_fill(foreign, msg);
+	foreign->id = le32_to_cpu(p->id);
+	foreign->addr = dlend_msg_addr(msg);
+	foreign->epoch = le32_to_cpu(msg->epoch);
+	foreign->bar = le16_to_cpu(p->bar);
+	foreign->borrower = le16_to_cpu(p->borrower);
+	foreign->offset = le64_to_cpu(p->offset);
+	foreign->size = le64_to_cpu(p->size);
 	/* At the head, so that lend_foreign_find() finds what the lender has said last. */
 	list_add(&foreign->node, &peer->foreigns);
-	peer->nr_foreigns++;
 	wake_up_all(&lend_peers_wait);
 }
 
@@ -621,7 +549,6 @@ static void lend_grant_free(struct lend_grant *grant)
 {
 	list_del(&grant->of_fn);
 	list_del(&grant->node);
-	grant->peer->nr_grants--;
 	kfree(grant);
 }
 
@@ -660,15 +587,17 @@ static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *m
 	}
 }
 
-/* Number of grants of @fn to @peer, with those whose end @peer has not confirmed. */
-static unsigned int lend_grants_count(const struct lend_peer *peer, const struct lend_fn *fn)
+/* With those whose end @peer has not confirmed. */
+static bool lend_grant_fits(const struct lend_peer *peer, const struct lend_fn *fn)
 {
+	unsigned int all = 0, of_fn = 0;
 	struct lend_grant *grant;
-	unsigned int n = 0;
 
-	list_for_each_entry(grant, &peer->grants, node)
-		n += dlend_addr_same(&grant->addr, &fn->addr);
-	return n;
+	list_for_each_entry(grant, &peer->grants, node) {
+		all++;
+		of_fn += dlend_addr_same(&grant->addr, &fn->addr);
+	}
+	return all < LEND_PEER_MAX && of_fn < LEND_GRANTS_MAX;
 }
 
 static int lend_grant_link_match(struct dlend_link *link, void *arg)
@@ -690,28 +619,25 @@ static struct dlend_link *lend_grant_link_to(u16 node)
 	return search.link;
 }
 
-static int lend_grant_slot(struct lend_grant *grant, struct lend_fn *fn)
+/* The slot of a BAR that is mapped there, or ERR_PTR(). */
+static struct dlend_slot *lend_grant_slot(struct dlend_aperture *ap, const struct lend_bar *bar)
 {
-	const struct lend_bar *bar = &fn->bar[grant->bar];
-	struct dlend_slot *slot = lend_bar_slot(grant->ap, bar->span, DLEND_SLOT_P2P);
-	int ret;
+	struct dlend_slot *slot = lend_bar_slot(ap, bar->span, DLEND_SLOT_P2P);
+	int ret = PTR_ERR_OR_ZERO(slot) ?: lend_bar_fill(slot, bar);
 
-	if (IS_ERR(slot))
-		return PTR_ERR(slot);
-	ret = lend_bar_fill(slot, bar);
-	if (ret)
+	if (!ret)
+		return slot;
+	if (!IS_ERR(slot))
 		dlend_slot_free(slot);
-	else
-		grant->slot = slot;
-	return ret;
+	return ERR_PTR(ret);
 }
 
 static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	struct lend_grant *grant;
+	struct dlend_slot *slot;
 	struct lend_peer *peer;
-	int ret;
 
 	/* Under the lock: if the link goes down now, link_down() finds the grant. */
 	if (!ap || !dlend_link_is_up(link))
@@ -719,32 +645,32 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	peer = lend_peer_get(link);
 	if (!peer)
 		return -ENOMEM;
-	if (peer->nr_grants >= LEND_PEER_MAX || lend_grants_count(peer, fn) >= LEND_GRANTS_MAX)
+	if (!lend_grant_fits(peer, fn))
 		return -EAGAIN;
 	grant = kzalloc_obj(*grant);
 	if (!grant)
 		return -ENOMEM;
+	slot = lend_grant_slot(ap, &fn->bar[bar]);
+	if (IS_ERR(slot)) {
+		kfree(grant);
+		return PTR_ERR(slot);
+	}
 	grant->peer = peer;
 	grant->ap = ap;
+	grant->id = ++lend_grant_last_id;
 	grant->addr = fn->addr;
 	grant->epoch = fn->p2p.epoch;
 	grant->bar = bar;
+	grant->slot = slot;
 	grant->granted.to = dlend_link_peer(link);
 	grant->granted.borrower = dlend_link_peer(fn->p2p.link);
-	ret = lend_grant_slot(grant, fn);
+	grant->granted.bytes = slot->size;
 	list_add_tail(&grant->node, &peer->grants);
 	list_add_tail(&grant->of_fn, &fn->p2p.grants);
-	peer->nr_grants++;
-	if (ret) {
-		lend_grant_free(grant);
-		return ret;
-	}
-	grant->id = ++lend_grant_last_id;
 	lend_grant_note_window(grant);
-	grant->granted.bytes = grant->slot->size;
 	lend_outbox_grant(&grant->granted);
-	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, grant->slot->offset,
-			  grant->slot->size);
+	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, slot->offset,
+			  slot->size);
 	return 0;
 }
 
@@ -755,7 +681,7 @@ int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
 	struct dlend_link *link;
 	int ret = 0;
 
-	if (bar >= DLEND_NUM_BARS || !lend_bar_whole(&fn->bar[bar]) || node == dlend_node_id())
+	if (!lend_bar_whole(&fn->bar[bar]) || node == dlend_node_id())
 		return -EINVAL;
 	link = lend_grant_link_to(node);
 	if (!link)
@@ -832,20 +758,17 @@ static int lend_p2p_resolve(struct lend_map *map, const struct dlend_p_p2p *p,
 int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
 		 struct lend_fn *target)
 {
-	struct lend_map *map;
+	struct lend_map *map = lend_map_new(fn, link, p), *old, *next;
 	int ret;
 
-	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
-		return -EINVAL;
-	map = lend_map_new(fn, link, p);
 	if (!map)
 		return -ENOMEM;
-
 	guard(mutex)(&lend_p2p_lock);
-	lend_maps_forget_missed(fn);
-	ret = lend_map_admit(map) ?: lend_p2p_resolve(map, p, target) ?: lend_map_fits_window(map);
-	if (!ret)
-		ret = lend_map_add(map);
+	list_for_each_entry_safe(old, next, &fn->p2p.maps, node)
+		if (old->missed)
+			lend_map_del(old, "missed");
+	ret = lend_map_admit(map) ?: lend_p2p_resolve(map, p, target) ?:
+	      lend_map_fits_window(map) ?: lend_map_add(map);
 	if (ret)
 		lend_map_free(map);
 	return ret;
@@ -853,20 +776,31 @@ int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend
 
 int lend_p2p_unmap(struct lend_fn *fn, const struct dlend_p_p2p *p)
 {
+	struct lend_map *map;
+
 	guard(mutex)(&lend_p2p_lock);
-	return lend_maps_end(fn, le64_to_cpu(p->gpa), le64_to_cpu(p->size));
+	list_for_each_entry(map, &fn->p2p.maps, node) {
+		if (map->gpa != le64_to_cpu(p->gpa) || map->size != le64_to_cpu(p->size))
+			continue;
+		lend_map_del(map, "unmap");
+		return 0;
+	}
+	return -ENOENT;
 }
 
 void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
 {
 	struct lend_group *group = fn->group;
+	struct lend_map *map, *next;
 
 	/* Most groups have no BARs mapped, and need not wait for the p2p lock. */
 	if (!dlend_domain_bytes(group->domain, DLEND_OWNER_BAR))
 		return;
 	guard(mutex)(&lend_p2p_lock);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		lend_maps_yield(w.fn, gpa, size);
+		list_for_each_entry_safe(map, next, &w.fn->p2p.maps, node)
+			if (lend_map_meets(map, gpa, size))
+				lend_map_lose(map, "yield");
 }
 
 void lend_p2p_init(struct lend_fn *fn)
@@ -914,12 +848,17 @@ void lend_p2p_close(struct lend_fn *fn)
 		lend_map_del(map, "source_gone");
 }
 
-/* p2p lock. */
-static void lend_peer_lost(struct lend_peer *peer)
+void lend_p2p_link_lost(struct dlend_link *link)
 {
 	struct lend_foreign *foreign, *next_foreign;
 	struct lend_grant *grant, *next;
+	struct lend_peer *peer;
 
+	guard(mutex)(&lend_p2p_lock);
+	wake_up_all(&lend_peers_wait);
+	peer = lend_peer_find(link);
+	if (!peer)
+		return;
 	list_for_each_entry_safe(foreign, next_foreign, &peer->foreigns, node)
 		lend_foreign_drop(foreign);
 	/* The aperture ends its quarantine by itself, with the next session. */
@@ -931,20 +870,8 @@ static void lend_peer_lost(struct lend_peer *peer)
 		lend_grant_free(grant);
 	}
 	list_del(&peer->node);
-	dlend_link_put(peer->link);
+	dlend_link_put(link);
 	kfree(peer);
-}
-
-void lend_p2p_link_lost(struct dlend_link *link)
-{
-	struct lend_peer *peer;
-
-	mutex_lock(&lend_p2p_lock);
-	peer = lend_peer_find(link);
-	if (peer)
-		lend_peer_lost(peer);
-	mutex_unlock(&lend_p2p_lock);
-	wake_up_all(&lend_peers_wait);
 }
 
 int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg)
@@ -979,7 +906,7 @@ void lend_p2p_show(struct lend_fn *fn, struct seq_file *m)
 	struct lend_map *map;
 
 	guard(mutex)(&lend_p2p_lock);
-	seq_printf(m, "lost: %llu\nmaps: %u\n", fn->p2p.lost, fn->p2p.nr_maps);
+	seq_printf(m, "lost: %llu\nmaps: %zu\n", fn->p2p.lost, list_count_nodes(&fn->p2p.maps));
 	list_for_each_entry(map, &fn->p2p.maps, node)
 		seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
 			   dlend_addr_name(&map->target, name), map->bar, map->gpa, map->size,
