@@ -45,18 +45,30 @@ int lend_reset_answers(struct lend_fn *fn)
  * The thread that unbinds the driver holds the device lock and waits for the end of the reset.  So
  * never wait for that lock without a limit, and not at all once the unbinding has begun.
  */
-int lend_reset_lock_device(struct lend_fn *fn)
+static int lend_reset_patiently(struct lend_fn *fn, int (*try)(struct pci_dev *pdev))
 {
 	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
+	int ret;
 
 	do {
 		if (READ_ONCE(fn->removing))
 			return -EAGAIN;
-		if (pci_dev_trylock(fn->pdev))
-			return 0;
+		ret = try(fn->pdev);
+		if (ret != -EAGAIN)
+			return ret;
 		msleep(LEND_RESET_POLL_MS);
 	} while (time_before(jiffies, end));
 	return -EAGAIN;
+}
+
+static int lend_reset_trylock(struct pci_dev *pdev)
+{
+	return pci_dev_trylock(pdev) ? 0 : -EAGAIN;
+}
+
+int lend_reset_lock_device(struct lend_fn *fn)
+{
+	return lend_reset_patiently(fn, lend_reset_trylock);
 }
 
 static int lend_reset_load(struct lend_fn *fn)
@@ -75,25 +87,26 @@ static int lend_reset_load(struct lend_fn *fn)
  * The device lock is held over all of it, because a reset by somebody else saves and restores the
  * same registers.  The PCI core calls reset_prepare() and reset_done() of the driver (driver.c)
  * for this reset as for any other.
+ *
+ * @reset: false: the function only gets the PCI state that it had when it was first reset.
  */
-static int lend_reset_locked(struct lend_fn *fn)
+static int lend_reset_locked(struct lend_fn *fn, bool reset)
 {
-	int ret = pci_reset_function_locked(fn->pdev);
+	int ret = reset ? pci_reset_function_locked(fn->pdev) : 0;
 
-	if (!ret) {
+	if (reset && !ret)
 		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
-		ret = lend_reset_answers(fn);
-	}
-	return ret ?: lend_reset_load(fn);
+	return ret ?: lend_reset_answers(fn) ?: lend_reset_load(fn);
 }
 
-static int lend_reset_unlocked(struct lend_fn *fn)
+/* As lend_reset_lock_device(); on -EAGAIN nothing was done. */
+static int lend_reset_unlocked(struct lend_fn *fn, bool reset)
 {
 	int ret = lend_reset_lock_device(fn);
 
 	if (ret)
 		return ret;
-	ret = lend_reset_locked(fn);
+	ret = lend_reset_locked(fn, reset);
 	pci_dev_unlock(fn->pdev);
 	return ret;
 }
@@ -107,26 +120,8 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
 	else
-		ret = locked ? lend_reset_locked(fn) : lend_reset_unlocked(fn);
+		ret = locked ? lend_reset_locked(fn, true) : lend_reset_unlocked(fn, true);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
-	return ret;
-}
-
-/*
- * Give a function the PCI state that it had when it was first reset. As lend_reset_lock_device().
- * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; -ENODEV it does not
- * answer.
- */
-static int lend_reset_restore(struct lend_fn *fn)
-{
-	int ret = lend_reset_lock_device(fn);
-
-	if (ret)
-		return ret;
-	ret = lend_reset_answers(fn);
-	if (!ret)
-		ret = lend_reset_load(fn);
-	pci_dev_unlock(fn->pdev);
 	return ret;
 }
 
@@ -178,19 +173,29 @@ void lend_reset_heal(struct lend_fn *fn)
  */
 #define LEND_ASKED_MS		2000
 
-/**
+/*
  * struct lend_scope - what a reset would touch
  * @slot: only what is in there, or NULL: all on the bus, and below it
- * @dev: without references, to compare only
+ * @iommu: IOMMU group of all that it may touch; not referenced, to compare only
+ * @dev: those of it; not referenced, to compare only
  * @count: number of them
- * @more: there are more than fit in there
+ * @other: name of a device that it would touch besides; "": there is none
  */
 struct lend_scope {
 	struct pci_slot *slot;
+	struct iommu_group *iommu;
 	struct pci_dev *dev[LEND_GROUP_MAX];
 	unsigned int count;
-	bool more;
+	char other[32];
 };
+
+static struct iommu_group *lend_scope_iommu(struct pci_dev *pdev)
+{
+	struct iommu_group *iommu = iommu_group_get(&pdev->dev);
+
+	iommu_group_put(iommu);
+	return iommu;
+}
 
 static int lend_scope_add(struct pci_dev *pdev, void *data)
 {
@@ -198,61 +203,38 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
 
 	if (scope->slot && pdev->slot != scope->slot)
 		return 0;
-	if (scope->count < LEND_GROUP_MAX)
+	if (lend_scope_iommu(pdev) == scope->iommu && pdev->hdr_type == PCI_HEADER_TYPE_NORMAL &&
+	    scope->count < LEND_GROUP_MAX) {
 		scope->dev[scope->count++] = pdev;
-	else
-		scope->more = true;
-	return 0;
-}
-
-/* As pci_reset_bus() chooses.  NULL: the whole bus. */
-static struct pci_slot *lend_scope_slot(const struct pci_dev *pdev)
-{
-	return pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot;
+		return 0;
+	}
+	strscpy(scope->other, pci_name(pdev));
+	return 1;
 }
 
 /*
  * Never under the group lock: the PCI core calls error handlers, which
  * take that, under the lock that this takes.
  */
-static void lend_scope_find(struct lend_fn *fn, struct lend_scope *scope)
+static void lend_scope_find(struct pci_dev *pdev, struct lend_scope *scope)
 {
-	*scope = (struct lend_scope){ .slot = lend_scope_slot(fn->pdev) };
-	pci_walk_bus(fn->pdev->bus, lend_scope_add, scope);
-}
-
-/* What lend_bus_reset_can() looks for. */
-struct lend_outsider {
-	struct pci_slot *slot;
-	struct iommu_group *iommu;
-	char *name;
-	size_t len;
-};
-
-static int lend_outsider_look(struct pci_dev *pdev, void *data)
-{
-	struct iommu_group *iommu = iommu_group_get(&pdev->dev);
-	struct lend_outsider *look = data;
-	bool inside = iommu == look->iommu && pdev->hdr_type == PCI_HEADER_TYPE_NORMAL;
-
-	iommu_group_put(iommu);
-	if (inside || (look->slot && pdev->slot != look->slot))
-		return 0;
-	strscpy(look->name, pci_name(pdev), look->len);
-	return -EXDEV;
+	/* As pci_reset_bus() chooses. */
+	*scope = (struct lend_scope){
+		.slot = pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot,
+		.iommu = lend_scope_iommu(pdev),
+	};
+	pci_walk_bus(pdev->bus, lend_scope_add, scope);
 }
 
 int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len)
 {
-	struct lend_outsider look = { .slot = lend_scope_slot(pdev), .name = other, .len = len };
+	struct lend_scope scope;
 
-	if (!look.slot && (pdev->is_virtfn || pci_is_root_bus(pdev->bus) ||
-			   pci_probe_reset_bus(pdev->bus)))
+	lend_scope_find(pdev, &scope);
+	if (!scope.slot && (pdev->is_virtfn || pci_is_root_bus(pdev->bus) ||
+			    pci_probe_reset_bus(pdev->bus)))
 		return -ENOTTY;
-	look.iommu = iommu_group_get(&pdev->dev);
-	*other = '\0';
-	pci_walk_bus(pdev->bus, lend_outsider_look, &look);
-	iommu_group_put(look.iommu);
+	strscpy(other, scope.other, len);
 	return *other ? -EXDEV : 0;
 }
 
@@ -265,17 +247,13 @@ static struct lend_fn *lend_scope_fn(struct lend_group *group, const struct pci_
 	return NULL;
 }
 
-static bool lend_bus_reset_was_asked(const struct lend_fn *fn)
-{
-	return fn->reset_asked &&
-	       time_before(jiffies, fn->reset_asked + msecs_to_jiffies(LEND_ASKED_MS));
-}
-
 /* Group lock. */
 static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope *scope,
 			       struct lend_together *set)
 {
-	*set = (struct lend_together){ .strangers = scope->more };
+	unsigned long patience = msecs_to_jiffies(LEND_ASKED_MS);
+
+	*set = (struct lend_together){ .strangers = *scope->other != '\0' };
 	for (unsigned int i = 0; i < scope->count; i++) {
 		struct lend_fn *fn = lend_scope_fn(group, scope->dev[i]);
 
@@ -284,8 +262,10 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 			continue;
 		}
 		set->bound |= BIT_ULL(fn->index);
-		set->lent |= fn->lent ? BIT_ULL(fn->index) : 0;
-		set->asked |= lend_bus_reset_was_asked(fn) ? BIT_ULL(fn->index) : 0;
+		if (fn->lent)
+			set->lent |= BIT_ULL(fn->index);
+		if (fn->reset_asked && time_before(jiffies, fn->reset_asked + patience))
+			set->asked |= BIT_ULL(fn->index);
 	}
 }
 
@@ -306,7 +286,7 @@ static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
 	struct lend_together set;
 	struct lend_scope scope;
 
-	lend_scope_find(fn, &scope);
+	lend_scope_find(fn->pdev, &scope);
 	guard(mutex)(&group->lock);
 	lend_bus_reset_set(group, &scope, &set);
 	if (lend_together_judge(&set) != LEND_TOGETHER_RESET)
@@ -327,34 +307,18 @@ static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
 	return lend_bus_reset_errors(group, fns) == errors;
 }
 
-/* The PCI core calls reset_prepare() and reset_done() of each function (driver.c). */
-static int lend_bus_reset_try(struct lend_fn *fn)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
-	int ret;
-
-	do {
-		if (READ_ONCE(fn->removing))
-			return -EAGAIN;
-		ret = pci_reset_bus(fn->pdev);
-		if (ret != -EAGAIN)
-			return ret;
-		msleep(LEND_RESET_POLL_MS);
-	} while (time_before(jiffies, end));
-	return -EAGAIN;
-}
-
 static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
 {
 	int ret = READ_ONCE(fn->fail_reset) ? -EIO : 0, err;
 
 	msleep(READ_ONCE(fn->slow_reset_ms));
+	/* The PCI core calls reset_prepare() and reset_done() of each function (driver.c). */
 	if (!ret)
-		ret = lend_bus_reset_try(fn);
+		ret = lend_reset_patiently(fn, pci_reset_bus);
 	for (struct lend_walk w = { fn->group, fns }; lend_walk_next(&w);) {
 		if (ret == -EAGAIN)
 			break;
-		err = lend_reset_restore(w.fn);
+		err = lend_reset_unlocked(w.fn, false);
 		ret = ret ?: err;
 	}
 	return ret;
@@ -385,7 +349,7 @@ int lend_bus_reset_request(struct lend_fn *fn)
 
 	if (ret != -EBUSY)
 		return ret;
-	ret = lend_reset_restore(fn);
+	ret = lend_reset_unlocked(fn, false);
 	trace_dlend_reset(&fn->addr, "emulate", 0, ret);
 	return ret;
 }
