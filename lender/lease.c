@@ -55,20 +55,6 @@ const char *lend_group_state_name(const struct lend_group *group)
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
-/* The function at @index, for lend_fn_put(), or NULL; and what its state is called. */
-static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int index,
-				       const char **state)
-{
-	struct lend_fn *fn;
-
-	guard(mutex)(&group->lock);
-	*state = lend_group_state_name(group);
-	fn = group->fn[index];
-	if (fn)
-		kref_get(&fn->ref);
-	return fn;
-}
-
 static void lend_group_say_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(work, struct lend_group, say);
@@ -76,7 +62,12 @@ static void lend_group_say_work(struct work_struct *work)
 	struct lend_fn *fn;
 
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
-		fn = lend_group_told(group, i, &state);
+		mutex_lock(&group->lock);
+		state = lend_group_state_name(group);
+		fn = group->fn[i];
+		if (fn)
+			kref_get(&fn->ref);
+		mutex_unlock(&group->lock);
 		if (!fn)
 			continue;
 		dlend_uevent_state(&fn->pdev->dev, state);
@@ -144,22 +135,14 @@ static void lend_group_recount(struct lend_group *group)
 	lend_outbox_tell_group(group, LEND_TELL_OFFER);
 }
 
-/* Group lock. */
-static bool lend_group_any_broken(const struct lend_group *group)
-{
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->broken)
-			return true;
-	return false;
-}
-
 /* What is to become of a group that nobody has.  Group lock. */
 static enum lend_event_type lend_group_judge(const struct lend_group *group)
 {
 	if (!group->ready || group->ready != group->members)
 		return LEND_EV_INCOMPLETE;
-	if (lend_group_any_broken(group))
-		return LEND_EV_BROKEN;
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->broken)
+			return LEND_EV_BROKEN;
 	return lend_group_is_kept_back(group) ? LEND_EV_INCOMPLETE : LEND_EV_OFFER;
 }
 
@@ -435,6 +418,17 @@ void lend_standby_drop(struct lend_group *group)
 		lend_bars_drop(s->win);
 	dlend_irq_source_close(s->source);
 	dlend_link_put(link);
+}
+
+void lend_standby_end(struct lend_group *group)
+{
+	struct lend_event ev = { .type = LEND_EV_STANDBY_LOST,
+				 .node = group->lease.move.standby,
+				 .epoch = group->lease.move.epoch };
+	u32 todo;
+
+	lend_group_step(group, &ev, &todo);
+	lend_standby_drop(group);
 }
 
 int lend_standby_swap(struct lend_fn *fn)
@@ -835,6 +829,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo,
 			   struct dlend_irq_source *source, struct dlend_p_lease *grant)
 {
+	struct lend_windows *win;
 	int ret = 0;
 
 	/* While nobody had it. */
@@ -845,8 +840,10 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	lend_irq_open(fn, source);
 	if (todo & LEND_DO_GRANT)
 		ret = lend_lease_make_domain(fn, link);
-	if (!ret)
-		ret = lend_bars_map(fn, link, fn->group->lease.epoch, grant->bar_offset);
+	if (ret)
+		return ret;
+	win = lend_bars_reserve(fn, link, fn->group->lease.epoch, grant->bar_offset);
+	ret = PTR_ERR_OR_ZERO(win) ?: lend_bars_take(fn, win);
 	if (!ret && fn->hidden)
 		lend_bars_hide(fn);
 	else if (!ret)
@@ -908,6 +905,8 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 	struct lend_group *group = fn->group;
 	const struct lend_lease *lease = &group->lease;
 
+	if (fn->removing)
+		return -ENODEV;
 	if (!dlend_link_is_up(link))
 		return -ENOTCONN;
 	if (READ_ONCE(lend_lease_asleep))
@@ -937,7 +936,7 @@ static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 	dev_err_ratelimited(&fn->pdev->dev, "cannot be lent to node %u (%d)\n", node, ret);
 }
 
-/* Group lock.  Return: 0: the peer has the lease, lend_lease_borrow_grant() has to follow. */
+/* Group lock.  Return: 0: the peer has the lease, lend_lease_give() has to follow. */
 static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 				  const struct dlend_p_borrow *want,
 				  struct dlend_p_lease *grant, u32 *todo)
@@ -946,7 +945,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 	struct lend_event ev = { .type = LEND_EV_BORROW, .node = dlend_link_peer(link),
 			       .fn = fn->index };
 	struct lend_for whom;
-	int ret = fn->removing ? -ENODEV : lend_lease_may_borrow(fn, link);
+	int ret = lend_lease_may_borrow(fn, link);
 	u16 holder;
 
 	if (ret)
@@ -963,58 +962,46 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
-/* Group lock. */
-static int lend_lease_borrow_grant(struct lend_fn *fn, struct dlend_link *link, u32 todo,
-				   struct dlend_irq_source *source, struct dlend_msg *reply)
-{
-	u32 epoch = fn->group->lease.epoch;
-	int ret = lend_lease_give(fn, link, todo, source, (void *)reply->payload);
-
-	if (ret) {
-		lend_lease_log_refusal(fn, dlend_link_peer(link), ret);
-		lend_lease_give_back(fn, dlend_link_peer(link), epoch);
-		lend_bars_acked(link, &fn->addr, epoch);
-		return ret;
-	}
-	reply->epoch = cpu_to_le32(epoch);
-	return 0;
-}
-
-/* Could @link's peer borrow @fn now?  Asked before the peer's memory is read for that. */
-static int lend_lease_borrow_check(struct lend_fn *fn, struct dlend_link *link)
-{
-	guard(mutex)(&fn->group->lock);
-	return fn->removing ? -ENODEV : lend_lease_may_borrow(fn, link);
-}
-
 static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 				 const struct dlend_p_borrow *want, struct dlend_msg *reply,
 				 u32 *epoch)
 {
+	struct dlend_p_lease *grant = (void *)reply->payload;
 	struct dlend_irq_source *source;
 	struct lend_group *group = fn->group;
+	u16 node = dlend_link_peer(link);
 	u32 todo;
 	int ret;
 
-	ret = lend_lease_borrow_check(fn, link);
+	/* The peer's memory is read for that: only if it could borrow the function now. */
+	mutex_lock(&group->lock);
+	ret = lend_lease_may_borrow(fn, link);
+	mutex_unlock(&group->lock);
 	if (ret)
 		return ret;
 	source = lend_irq_source(link, want);
 	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
-		lend_lease_log_refusal(fn, dlend_link_peer(link), PTR_ERR(source));
+		lend_lease_log_refusal(fn, node, PTR_ERR(source));
 		return PTR_ERR(source);
 	}
 	mutex_lock(&group->lock);
-	ret = lend_lease_borrow_step(fn, link, want, (void *)reply->payload, &todo);
-	if (!ret) {
-		ret = lend_lease_borrow_grant(fn, link, todo, source, reply);
-		source = NULL;
-	}
+	ret = lend_lease_borrow_step(fn, link, want, grant, &todo);
 	*epoch = group->lease.epoch;
-	mutex_unlock(&group->lock);
-	if (source)
+	if (ret) {
 		dlend_irq_source_close(source);
+		goto unlock;
+	}
+	ret = lend_lease_give(fn, link, todo, source, grant);
+	if (!ret) {
+		reply->epoch = cpu_to_le32(*epoch);
+		goto unlock;
+	}
+	lend_lease_log_refusal(fn, node, ret);
+	lend_lease_give_back(fn, node, *epoch);
+	lend_bars_acked(link, &fn->addr, *epoch);
+unlock:
+	mutex_unlock(&group->lock);
 	return ret;
 }
 
@@ -1154,18 +1141,6 @@ void lend_lease_error_over(struct lend_fn *fn)
 	lend_recover_later(group, 0);
 }
 
-/* The node that prepares itself cannot go on. Group lock. */
-static void lend_lease_end_standby(struct lend_group *group)
-{
-	struct lend_event ev = { .type = LEND_EV_STANDBY_LOST,
-				 .node = group->lease.move.standby,
-				 .epoch = group->lease.move.epoch };
-	u32 todo;
-
-	lend_group_step(group, &ev, &todo);
-	lend_lease_obey_move(group, todo);
-}
-
 /*
  * Do not wait for a group that another node has: its requests may keep the group lock for long.
  * It is enough to look at the group's links without the lock.  Only a message handler of @link
@@ -1182,7 +1157,7 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 		return;
 	guard(mutex)(&group->lock);
 	if (group->standby.link == link)
-		lend_lease_end_standby(group);
+		lend_standby_end(group);
 	if (group->link == link)
 		lend_lease_take_back(group, LEND_EV_LINK_LOST, "link_lost");
 }

@@ -155,8 +155,7 @@ int lend_fence_show(struct lend_fn *fn, unsigned int why);
  * @source: (in) where its interrupts will go; taken over, also if this fails
  * @grant: (out) offsets of the BARs
  *
- * Call it for LEND_DO_PREPARE. If it fails, the caller ends the standby in the group's lease, and
- * calls lend_standby_drop().
+ * Call it for LEND_DO_PREPARE. If it fails, the caller calls lend_standby_end().
  * Context: process, group lock.
  * Return: 0; or as lend_bars_reserve(), dlend_domain_create().
  */
@@ -170,6 +169,14 @@ int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
  * Context: process, group lock; waits for no peer.
  */
 void lend_standby_drop(struct lend_group *group);
+
+/**
+ * lend_standby_end - the node that prepares itself cannot go on
+ * @group: (in, out) group
+ *
+ * Context: process, group lock; waits for no peer.
+ */
+void lend_standby_end(struct lend_group *group);
 
 /**
  * lend_standby_swap - fence the holder, reset nothing, and give the function to who has prepared

@@ -98,34 +98,12 @@ int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar)
 	return ret ?: lend_bar_part(slot, bar, bar->hole_end, bar->span);
 }
 
-static int lend_bar_reserve(struct lend_fn *fn, unsigned int i, struct lend_windows *win)
-{
-	struct dlend_slot *slot = lend_bar_slot(win->ap, fn->bar[i].span, DLEND_SLOT_BAR);
-
-	if (IS_ERR(slot)) {
-		if (PTR_ERR(slot) == -ENOSPC)
-			lend_bar_no_space(fn, i, win->link, win->ap);
-		return PTR_ERR(slot);
-	}
-	win->slot[i] = slot;
-	return 0;
-}
-
-/* Free the offsets at once: the borrower was not told of them. */
-static void lend_bars_undo(struct lend_windows *win)
-{
-	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		if (win->slot[i])
-			dlend_slot_free(win->slot[i]);
-	lend_windows_free(win);
-}
-
 struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				       __le64 *offset)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	struct lend_windows *win;
-	int ret = 0;
+	struct dlend_slot *slot;
 
 	if (!ap)
 		return ERR_PTR(-ENOTCONN);
@@ -137,18 +115,28 @@ struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *li
 	win->addr = fn->addr;
 	win->epoch = epoch;
 
-	for (unsigned int i = 0; i < DLEND_NUM_REGIONS && !ret; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		offset[i] = cpu_to_le64(U64_MAX);
 		if (!fn->bar[i].span)
 			continue;
-		ret = lend_bar_reserve(fn, i, win);
-		if (!ret)
-			offset[i] = cpu_to_le64(win->slot[i]->offset);
+		slot = lend_bar_slot(ap, fn->bar[i].span, DLEND_SLOT_BAR);
+		if (IS_ERR(slot)) {
+			if (PTR_ERR(slot) == -ENOSPC)
+				lend_bar_no_space(fn, i, link, ap);
+			goto undo;
+		}
+		win->slot[i] = slot;
+		offset[i] = cpu_to_le64(slot->offset);
 	}
-	if (!ret)
-		return win;
-	lend_bars_undo(win);
-	return ERR_PTR(ret);
+	return win;
+
+undo:
+	/* At once: the borrower was not told of them. */
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
+		if (win->slot[i])
+			dlend_slot_free(win->slot[i]);
+	lend_windows_free(win);
+	return ERR_CAST(slot);
 }
 
 /* Map all BARs in the slots of @win. */
@@ -168,21 +156,6 @@ static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
 					    "BAR %u, and those after it, cannot be mapped for node %u (%d): there is no memory for it, or the IOMMU of the NTB refuses it\n",
 					    i, dlend_link_peer(win->link), ret);
 	}
-	return ret;
-}
-
-int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
-{
-	struct lend_windows *win = lend_bars_reserve(fn, link, epoch, offset);
-	int ret;
-
-	if (IS_ERR(win))
-		return PTR_ERR(win);
-	ret = lend_bars_fill(fn, win);
-	if (ret)
-		lend_bars_undo(win);
-	else
-		fn->win = win;
 	return ret;
 }
 

@@ -8,27 +8,15 @@
 #include "lender/fn.h"
 
 /**
- * lend_bars_map - let a borrower reach the BARs of a function
- * @fn: (in, out) function
- * @link: (in) to the borrower
- * @epoch: (in) of the lease
- * @offset: (out) DLEND_NUM_REGIONS offsets in the aperture, ~0 for each BAR that is not mapped
- *
- * Context: process, group lock.
- * Return: 0; -ENOSPC they do not fit into the window (a message names the sizes); -ENOTCONN the
- * link has no aperture; -ENOMEM.  On error nothing is mapped.
- */
-int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset);
-
-/**
  * lend_bars_reserve - offsets for the BARs of a function, which the borrower does not reach yet
  * @fn: (in) function
  * @link: (in) to the node that may borrow it
  * @epoch: (in) of the lease that it would have
- * @offset: (out) as of lend_bars_map()
+ * @offset: (out) DLEND_NUM_REGIONS offsets in the aperture, ~0 for each BAR that is not mapped
  *
  * Context: process, group lock.
- * Return: for lend_bars_take() or lend_bars_drop(); or ERR_PTR() as lend_bars_map().
+ * Return: for lend_bars_take() or lend_bars_drop(); or ERR_PTR(): -ENOSPC they do not fit into the
+ * window (a message names the sizes); -ENOTCONN the link has no aperture; -ENOMEM.
  */
 struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				       __le64 *offset);

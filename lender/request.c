@@ -340,12 +340,8 @@ static int lend_move_prepare(struct lend_fn *fn, struct dlend_link *link,
 		lend_standby_drop(group);
 	ret = lend_standby_prepare(fn, link, source, (void *)reply->payload);
 	reply->epoch = cpu_to_le32(group->lease.move.epoch);
-	if (!ret)
-		return 0;
-	ev.type = LEND_EV_STANDBY_LOST;
-	ev.epoch = group->lease.move.epoch;
-	lend_group_step(group, &ev, &todo);
-	lend_standby_drop(group);
+	if (ret)
+		lend_standby_end(group);
 	return ret;
 }
 
