@@ -61,7 +61,8 @@ struct lend_vector {
 
 /**
  * struct lend_irqs - interrupts of a function while it is lent
- * @source: leads into the borrower's memory; NULL while the function is not lent
+ * @source: leads into the borrower's memory, from the begin of a lease to lend_irq_close(); NULL
+ *	while the function is not lent
  * @mode: which interrupts are set up
  * @count: number of vectors that are requested
  * @vec: these vectors
@@ -84,16 +85,6 @@ struct lend_irqs {
 	u64 total;
 	bool direct;
 	struct dlend_owner owner;
-};
-
-/**
- * struct lend_vpd - the word of Vital Product Data between a message that moves it and the next
- * @epoch: of the lease whose word it is; no other lease sees it
- * @data: its bytes, by rising addresses
- */
-struct lend_vpd {
-	u32 epoch;
-	u8 data[4];
 };
 
 /**
@@ -142,7 +133,8 @@ enum lend_tell {
  * @isolated_msi: interrupt remapping checks its interrupts
  * @filter: which bits of its configuration space a borrower may read and write; does not change as
  *	long as the function is offered
- * @vpd: what its VPD registers hold for its borrower (group lock)
+ * @vpd: the word of Vital Product Data between a message of its holder that moves it and the next;
+ *	0 when a lease begins (group lock)
  * @snapshot: configuration space after the reset, without addresses of this host
  * @snapshot_crc: of @snapshot
  * @rom: image of its expansion ROM, @rom_size bytes
@@ -193,7 +185,7 @@ struct lend_fn {
 	u16 nr_msi, nr_msix;
 	bool has_intx, isolated_msi;
 	struct lend_cfgfilter filter;
-	struct lend_vpd vpd;
+	__le32 vpd;
 	u8 snapshot[DLEND_CFG_SIZE];
 	u32 snapshot_crc;
 	u8 *rom;

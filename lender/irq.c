@@ -98,11 +98,6 @@ u64 lend_irq_fired(const struct lend_fn *fn)
 	return fired;
 }
 
-bool lend_irq_counted(const struct lend_fn *fn)
-{
-	return !fn->irq.direct;
-}
-
 static void lend_irq_free(struct lend_fn *fn, u32 count)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -383,11 +378,6 @@ struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
 {
 	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
 				     le32_to_cpu(want->irq_handle));
-}
-
-void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source)
-{
-	fn->irq.source = source;
 }
 
 void lend_irq_close(struct lend_fn *fn)

@@ -18,20 +18,11 @@ void lend_irq_init(struct lend_fn *fn);
  * @want: (in) where the borrower says that they are; not trusted
  *
  * Context: process, no lock: it reads the borrower's memory, and nobody may wait behind that read.
- * Return: source, for lend_irq_open() or dlend_irq_source_close(); or ERR_PTR() as
+ * Return: source, for lend_fn.irq, or for dlend_irq_source_close(); or ERR_PTR() as
  * dlend_irq_source_open().
  */
 struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
 					 const struct dlend_p_borrow *want);
-
-/**
- * lend_irq_open - interrupts go to a borrower until lend_irq_close(); none is set up yet
- * @fn: (in, out) function
- * @source: (in) from lend_irq_source(); @fn owns it from now on
- *
- * Context: process, group lock.
- */
-void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source);
 
 /**
  * lend_irq_close - the function interrupts nobody any more; may be called twice
@@ -101,8 +92,5 @@ void lend_irq_finish(struct lend_fn *fn);
 
 /** lend_irq_fired - interrupts that @fn (in) has had in all. Context: process, group lock. */
 u64 lend_irq_fired(const struct lend_fn *fn);
-
-/** lend_irq_counted - does this host count those of @fn (in)? Context: process, group lock. */
-bool lend_irq_counted(const struct lend_fn *fn);
 
 #endif

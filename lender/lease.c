@@ -447,7 +447,8 @@ int lend_standby_swap(struct lend_fn *fn)
 	WRITE_ONCE(s->link, NULL);
 	fn->which = !fn->which;
 	fn->lent = true;
-	lend_irq_open(fn, s->source);
+	fn->vpd = 0;
+	fn->irq.source = s->source;
 	ret = lend_check_attach(group->domain, fn);
 	if (!ret)
 		ret = lend_bars_take(fn, s->win);
@@ -526,20 +527,6 @@ static void lend_recover_done(struct lend_fn *fn, int ret)
 		fn->pdev->error_state = pci_channel_io_normal;
 	lend_bars_reset_done(fn);
 	lend_group_try_offer(fn->group);
-}
-
-/* All functions of a lease that is over were dealt with.  Group lock. */
-static void lend_recover_fence_done(struct lend_group *group, bool ok)
-{
-	struct lend_event ev = {
-		.type = ok ? LEND_EV_FENCED : LEND_EV_FENCE_FAILED,
-		.epoch = group->lease.epoch,
-	};
-	u32 todo;
-
-	lend_group_drop_domain(group);
-	lend_group_step(group, &ev, &todo);
-	lend_group_try_offer(group);
 }
 
 /* Is the PCI core recovering @fn?  Its reset would disturb the lender's reset, or a new lease. */
@@ -659,7 +646,9 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 	unsigned int i = 0, noio = memalloc_noio_save();
 	bool again = false, ok = true;
 	struct lend_lease lease;
+	struct lend_event ev;
 	struct lend_fn *fn;
+	u32 todo;
 	int ret;
 
 	mutex_lock(&group->reset_lock);
@@ -676,8 +665,13 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 		lend_fn_put(fn);
 	}
 	mutex_lock(&group->lock);
-	if (!again && lease.fencing)
-		lend_recover_fence_done(group, ok);
+	if (!again && lease.fencing) {
+		ev = (struct lend_event){ .type = ok ? LEND_EV_FENCED : LEND_EV_FENCE_FAILED,
+					  .epoch = group->lease.epoch };
+		lend_group_drop_domain(group);
+		lend_group_step(group, &ev, &todo);
+		lend_group_try_offer(group);
+	}
 	wake_up_all(&group->wait);
 	mutex_unlock(&group->lock);
 	mutex_unlock(&group->reset_lock);
@@ -745,31 +739,22 @@ MODULE_PARM_DESC(parked_s, "seconds that a device waits, as its VM has left it, 
 /* The host goes to sleep, or down: nothing is lent. */
 static bool lend_lease_asleep;
 
-/* Group lock. */
-static void lend_lease_log_parked(struct lend_group *group)
-{
-	const struct lend_lease *lease = &group->lease;
-
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		pci_notice(w.fn->pdev, "node %u has let it go before node %u has taken it over, as is to be: it has %u s for that\n",
-			   lease->holder, lease->move.target, lend_lease_parked_s);
-}
-
 /*
  * What the lease said about a move.  A parked device waits, cut off from everybody, as its guest
  * has left it.  Group lock.
  */
 static void lend_lease_obey_move(struct lend_group *group, u32 todo)
 {
-	unsigned long delay;
+	unsigned long delay = (unsigned long)READ_ONCE(lend_lease_parked_s) * HZ;
 
 	if (todo & LEND_DO_DROP)
 		lend_standby_drop(group);
 	if (!(todo & LEND_DO_PARK))
 		return;
 	lend_fence_group(group);
-	lend_lease_log_parked(group);
-	delay = (unsigned long)READ_ONCE(lend_lease_parked_s) * HZ;
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		pci_notice(w.fn->pdev, "node %u has let it go before node %u has taken it over, as is to be: it has %lu s for that\n",
+			   group->lease.holder, group->lease.move.target, delay / HZ);
 	group->parked_until = jiffies + delay;
 	mod_delayed_work(lend_wq, &group->expire, delay);
 }
@@ -837,7 +822,8 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	fn->lent = true;
 	fn->dirty = true;
 	fn->reset_asked = 0;
-	lend_irq_open(fn, source);
+	fn->vpd = 0;
+	fn->irq.source = source;
 	if (todo & LEND_DO_GRANT)
 		ret = lend_lease_make_domain(fn, link);
 	if (ret)
@@ -890,15 +876,6 @@ static bool lend_lease_settled(struct lend_fn *fn)
 	       READ_ONCE(fn->broken);
 }
 
-/* All functions of a group share one domain: a new lease begins only when all of them are clean. */
-static bool lend_lease_any_dirty(const struct lend_group *group)
-{
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->dirty)
-			return true;
-	return false;
-}
-
 /* Group lock. */
 static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 {
@@ -918,8 +895,10 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -EIO;
 	if (fn->dirty && !fn->lent && !lend_lease_is_left(fn))
 		return -EAGAIN;
-	if (lease->state == DLEND_OFFER_FREE && lend_lease_any_dirty(group))
-		return -EAGAIN;
+	/* All functions of a group share one domain: a lease begins when all of them are clean. */
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (lease->state == DLEND_OFFER_FREE && w.fn->dirty)
+			return -EAGAIN;
 	/*
 	 * The holder has to see to it that all functions of a group go to one VM, and it knows by
 	 * the offers which functions are in a group.  So it has to have these offers first.
@@ -1176,23 +1155,21 @@ static bool lend_lease_waits(const struct lend_fn *fn)
 	return fn->shared_reset && group->lease.state == DLEND_OFFER_GONE && !group->resetting;
 }
 
-/* Is a function being reset, or about to be?  Group lock. */
-static bool lend_lease_in_reset(const struct lend_group *group)
-{
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->dirty && !w.fn->broken && !lend_lease_waits(w.fn))
-			return true;
-	return false;
-}
-
-/* Does the group keep the host awake?  Then say why.  Group lock. */
-static int lend_lease_keeps_awake(struct lend_group *group)
+/* Does the group keep the host awake?  Then say why. */
+static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 {
 	const struct lend_lease *lease = &group->lease;
-	bool held = lease->state == DLEND_OFFER_HELD;
+	bool busy;
+	int *ret = arg;
 
-	if (!held && !lease->fencing && !lend_lease_in_reset(group))
-		return 0;
+	guard(mutex)(&group->lock);
+	busy = lease->state == DLEND_OFFER_HELD || lease->fencing;
+	/* A function is being reset, or about to be. */
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		busy |= w.fn->dirty && !w.fn->broken && !lend_lease_waits(w.fn);
+	if (!busy)
+		return;
+	*ret = -EBUSY;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
 		if (w.fn->lent)
 			pci_warn(w.fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
@@ -1203,16 +1180,6 @@ static int lend_lease_keeps_awake(struct lend_group *group)
 		else if (w.fn->dirty)
 			pci_warn(w.fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
 	}
-	return -EBUSY;
-}
-
-static void lend_lease_group_suspend(struct lend_group *group, void *arg)
-{
-	int *ret = arg;
-
-	guard(mutex)(&group->lock);
-	if (lend_lease_keeps_awake(group))
-		*ret = -EBUSY;
 }
 
 int lend_lease_suspend(void)

@@ -13,7 +13,6 @@
 #include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <linux/unaligned.h>
 
 #include "lender/bind.h"
 #include "lender/drain.h"
@@ -70,17 +69,6 @@ static void lend_config_put(struct pci_dev *pdev, u32 at, u32 size, u32 value)
 		pci_write_config_dword(pdev, at, value);
 }
 
-/* The word of VPD that this lease has; another one's is 0.  Group lock. */
-static u8 *lend_config_vpd_word(struct lend_fn *fn)
-{
-	u32 epoch = fn->group->lease.epoch;
-
-	if (fn->vpd.epoch != epoch)
-		memset(&fn->vpd, 0, sizeof(fn->vpd));
-	fn->vpd.epoch = epoch;
-	return fn->vpd.data;
-}
-
 /* Read a register for the borrower. Group lock. */
 static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 			    struct dlend_p_cfg *got)
@@ -90,7 +78,7 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 	if (fn->hidden)
 		return -EAGAIN;
 	if (lend_cfgfilter_way(&fn->filter, at, size) == LEND_CFG_VPD_DATA)
-		value = get_unaligned_le32(lend_config_vpd_word(fn));
+		value = le32_to_cpu(fn->vpd);
 	else
 		value = lend_cfgfilter_show(&fn->filter, at, size,
 					    lend_config_get(fn->pdev, at, size));
@@ -134,14 +122,14 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 		lend_config_put(fn->pdev, at, size, value);
 		return 0;
 	case LEND_CFG_VPD_DATA:
-		put_unaligned_le32(value, lend_config_vpd_word(fn));
+		fn->vpd = cpu_to_le32(value);
 		return 0;
 	default:
 		return -EPERM;
 	}
 }
 
-static int lend_config_move_word(struct pci_dev *pdev, u16 addr, u8 *word)
+static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
 {
 	bool write = addr & PCI_VPD_ADDR_F;
 	ssize_t moved;
@@ -150,7 +138,7 @@ static int lend_config_move_word(struct pci_dev *pdev, u16 addr, u8 *word)
 		moved = pci_write_vpd(pdev, addr & PCI_VPD_ADDR_MASK, 4, word);
 	} else {
 		/* Behind the end of the data there are zeroes. */
-		memset(word, 0, 4);
+		*word = 0;
 		moved = pci_read_vpd(pdev, addr, 4, word);
 	}
 	/* A borrower takes -ETIMEDOUT for a lender that does not answer. */
@@ -172,19 +160,17 @@ static void lend_config_learn_vpd(struct pci_dev *pdev)
 }
 
 /* The borrower's word, as it is or as it is to be.  Context: takes the group lock. */
-static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u8 *word,
-				 bool store)
+static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				 __le32 *word, bool store)
 {
 	int ret = lend_lease_enter(fn, link, epoch);
-	u8 *mine;
 
 	if (ret)
 		return ret;
-	mine = lend_config_vpd_word(fn);
 	if (store)
-		memcpy(mine, word, sizeof(fn->vpd.data));
+		fn->vpd = *word;
 	else
-		memcpy(word, mine, sizeof(fn->vpd.data));
+		*word = fn->vpd;
 	if (fn->hidden)
 		ret = -EAGAIN;
 	mutex_unlock(&fn->group->lock);
@@ -197,19 +183,19 @@ static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u3
  */
 static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u16 addr)
 {
-	u8 word[sizeof(fn->vpd.data)];
+	__le32 word;
 	int ret;
 
-	ret = lend_config_swap_word(fn, link, epoch, word, false);
+	ret = lend_config_swap_word(fn, link, epoch, &word, false);
 	if (ret)
 		return ret;
 	lend_config_learn_vpd(fn->pdev);
 	guard(mutex)(&fn->group->reset_lock);
-	ret = lend_config_swap_word(fn, link, epoch, word, false);
+	ret = lend_config_swap_word(fn, link, epoch, &word, false);
 	if (!ret)
-		ret = lend_config_move_word(fn->pdev, addr, word);
+		ret = lend_config_move_word(fn->pdev, addr, &word);
 	if (!ret && !(addr & PCI_VPD_ADDR_F))
-		ret = lend_config_swap_word(fn, link, epoch, word, true);
+		ret = lend_config_swap_word(fn, link, epoch, &word, true);
 	return ret;
 }
 
@@ -382,30 +368,24 @@ static int lend_move_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	return -ESTALE;
 }
 
-/* Interrupts of the function so far. Return: 0; 1: nobody here sees them; -ESTALE. */
-static int lend_move_count(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
-{
-	int ret = lend_lease_enter(fn, link, epoch);
-
-	if (ret)
-		return ret;
-	*fired = lend_irq_fired(fn);
-	ret = !lend_irq_counted(fn);
-	mutex_unlock(&fn->group->lock);
-	return ret;
-}
-
 /* Return: 0; 1: it is not silent in time; -ESTALE. */
 static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
 	u64 begin = ktime_to_us(ktime_get()), now = begin, fired;
 	struct lend_silence silence = { };
+	bool direct;
 	int ret;
 
 	for (;;) {
-		ret = lend_move_count(fn, link, epoch, &fired);
+		ret = lend_lease_enter(fn, link, epoch);
 		if (ret)
 			return ret;
+		fired = lend_irq_fired(fn);
+		direct = fn->irq.direct;
+		mutex_unlock(&fn->group->lock);
+		/* Nobody here sees the interrupts. */
+		if (direct)
+			return 1;
 		now = ktime_to_us(ktime_get());
 		if (lend_silence_look(&silence, fired, now) >= LEND_SILENT_US)
 			return 0;
@@ -417,54 +397,37 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 	}
 }
 
-/* Step 2. Return: -ESTALE; or 0, and how many interrupts had come. */
-static int lend_move_stop(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
+static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+			     struct dlend_p_quiet *reply)
 {
-	int ret = lend_lease_enter(fn, link, epoch);
+	u64 begin = ktime_to_us(ktime_get()), before, fired;
+	bool drains = lend_drain_kind(fn->pdev->class) == LEND_DRAINS;
+	struct lend_event ev;
+	int loud, ret;
+	u16 vendor;
+	u32 todo;
 
+	loud = drains ? lend_move_await_silence(fn, link, epoch) : 0;
+	if (loud < 0)
+		return loud;
+	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	*fired = lend_irq_fired(fn);
+	before = lend_irq_fired(fn);
 	lend_irq_hold(fn, true);
 	lend_fence_bus_master(fn, false);
 	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-
-/* Steps 3 and 4. The device's answers are waited for without the lock: no fence waits for them. */
-static int lend_move_settle(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
-{
-	struct lend_event ev;
-	u16 vendor;
-	u32 todo;
-	int ret;
-
+	/* Without the lock: no fence waits for the device's answers. */
 	pci_wait_for_pending_transaction(fn->pdev);
 	pci_read_config_word(fn->pdev, PCI_VENDOR_ID, &vendor);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
 	lend_irq_finish(fn);
-	*fired = lend_irq_fired(fn);
+	fired = lend_irq_fired(fn);
 	ev = lend_move_event(fn, LEND_EV_QUIET);
 	ret = lend_group_step(fn->group, &ev, &todo);
 	mutex_unlock(&fn->group->lock);
-	return ret;
-}
-
-static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
-			     struct dlend_p_quiet *reply)
-{
-	u64 begin = ktime_to_us(ktime_get()), before, fired;
-	bool drains = lend_drain_kind(fn->pdev->class) == LEND_DRAINS;
-	int loud, ret;
-
-	loud = drains ? lend_move_await_silence(fn, link, epoch) : 0;
-	if (loud < 0)
-		return loud;
-	ret = lend_move_stop(fn, link, epoch, &before);
-	if (!ret)
-		ret = lend_move_settle(fn, link, epoch, &fired);
 	if (ret)
 		return ret;
 	/* Something was under way all the same when the device was stopped. */
@@ -635,26 +598,17 @@ static int lend_request_of_holder(struct lend_fn *fn, const struct dlend_msg *ms
 	return -EPROTO;
 }
 
-/* May the peer act for the function now?  Asked before the peer's memory is read for that. */
-static int lend_request_check(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
-{
-	int ret = lend_lease_enter(fn, link, epoch);
-
-	if (!ret)
-		mutex_unlock(&fn->group->lock);
-	return ret;
-}
-
-/* The borrower's memory is read before the group lock is taken. */
+/* The borrower's memory is read with no lock held, and only if the borrower has the lease. */
 static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				   const struct dlend_p_direct *p)
 {
 	u32 count = le32_to_cpu(p->count);
 	struct dlend_p_message *message;
-	int ret = lend_request_check(fn, link, epoch);
+	int ret = lend_lease_enter(fn, link, epoch);
 
 	if (ret)
 		return ret;
+	mutex_unlock(&fn->group->lock);
 	message = kvcalloc(count, sizeof(*message), GFP_KERNEL);
 	if (!message)
 		return -ENOMEM;
