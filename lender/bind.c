@@ -6,18 +6,14 @@
  */
 #include <linux/aperture.h>
 #include <linux/crc32.h>
-#include <linux/device/driver.h>
 #include <linux/io.h>
 #include <linux/iommu.h>
 #include <linux/ioport.h>
 #include <linux/log2.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
-#include <linux/sysfs.h>
 #include <linux/unaligned.h>
-#include <linux/xarray.h>
 
 #include <dlend/compat.h>
 #include <dlend/link.h>
@@ -273,37 +269,25 @@ MODULE_PARM_DESC(device_config,
 static const char lend_claim_owner[] = "dlend-lender";
 
 /*
- * Claim the rest of a BAR's page, beside the BAR below the same bridge.  NULL: something else is
- * there, or no memory.  request_mem_region() would be wrong: it would also succeed where the rest
- * of the page is inside a BAR that no driver has claimed.
- */
-static struct resource *lend_claim_pad(const struct resource *res)
-{
-	struct resource *pad;
-
-	if (!PAGE_ALIGNED(res->start) || !res->parent)
-		return NULL;
-	pad = kzalloc_obj(*pad);
-	if (!pad)
-		return NULL;
-	*pad = DEFINE_RES_MEM_NAMED(res->end + 1, PAGE_SIZE - resource_size(res), "dlend-lender");
-	pad->flags |= IORESOURCE_BUSY;
-	if (request_resource(res->parent, pad)) {
-		kfree(pad);
-		return NULL;
-	}
-	return pad;
-}
-
-/*
  * A BAR smaller than a page can be mapped only if nothing else is in its page.  So that this stays
- * so, the rest of the page is claimed, too.
+ * so, the rest of the page is claimed, too, beside the BAR below the same bridge.
+ * request_mem_region() would be wrong: it would also succeed where the rest of the page is inside a
+ * BAR that no driver has claimed.
  */
 static void lend_claim_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
 {
-	struct resource *pad = lend_claim_pad(&pdev->resource[i]);
+	const struct resource *res = &pdev->resource[i];
+	struct resource *pad = NULL;
 
-	if (!pad) {
+	if (PAGE_ALIGNED(res->start) && res->parent)
+		pad = kzalloc_obj(*pad);
+	if (pad) {
+		*pad = DEFINE_RES_MEM_NAMED(res->end + 1, PAGE_SIZE - resource_size(res),
+					    "dlend-lender");
+		pad->flags |= IORESOURCE_BUSY;
+	}
+	if (!pad || request_resource(res->parent, pad)) {
+		kfree(pad);
 		pci_warn(pdev, "BAR %u (%llu bytes) shares its page with something else and is not lent, guests read 0xff from it: boot with pci=resource_alignment=12@%s\n",
 			 i, bar->size, pci_name(pdev));
 		return;
@@ -494,20 +478,6 @@ release_owner:
 	return ret;
 }
 
-/*
- * A transfer with No Snoop bypasses the CPU's caches: what the device writes to a borrower's memory
- * could be lost, and what it reads there could be old.  No IOMMU on the way can be relied on to
- * force snooping.  Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
- */
-static void lend_claim_no_snoop_off(struct lend_fn *fn)
-{
-	u16 devctl;
-
-	pcie_capability_read_word(fn->pdev, PCI_EXP_DEVCTL, &devctl);
-	fn->no_snoop = devctl & PCI_EXP_DEVCTL_NOSNOOP_EN;
-	pcie_capability_clear_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
-}
-
 int lend_claim_clean(struct lend_fn *fn)
 {
 	int ret = lend_reset_fn(fn, "bind", true);
@@ -528,22 +498,23 @@ int lend_claim_clean(struct lend_fn *fn)
 	return ret;
 }
 
-/* What the device says by itself; an administrator may know better (driver.c). */
-static void lend_claim_identity(struct lend_fn *fn)
-{
-	u64 serial = pci_get_dsn(fn->pdev);
-
-	if (serial && !fn->identity[0])
-		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
-}
-
 int lend_claim_learn(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
+	u64 serial = pci_get_dsn(pdev);
+	u16 devctl;
 	int ret;
 
 	pci_clear_master(pdev);
-	lend_claim_no_snoop_off(fn);
+	/*
+	 * A transfer with No Snoop bypasses the CPU's caches: what the device writes to a
+	 * borrower's memory could be lost, and what it reads there could be old.  No IOMMU on the
+	 * way can be relied on to force snooping.  Borrowers cannot set the bit (cfgfilter.c), and
+	 * every reset ends with it clear.
+	 */
+	pcie_capability_read_word(pdev, PCI_EXP_DEVCTL, &devctl);
+	fn->no_snoop = devctl & PCI_EXP_DEVCTL_NOSNOOP_EN;
+	pcie_capability_clear_word(pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
 	ret = pci_save_state(pdev);
 	if (ret)
 		return ret;
@@ -551,7 +522,9 @@ int lend_claim_learn(struct lend_fn *fn)
 	if (!fn->saved)
 		return -ENOMEM;
 	lend_rom_copy(fn);
-	lend_claim_identity(fn);
+	/* What the device says by itself; an administrator may know better (driver.c). */
+	if (serial && !fn->identity[0])
+		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
 	lend_claim_snapshot(fn);
 	return 0;
 }

@@ -103,23 +103,19 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 						PCI_ERS_RESULT_NEED_RESET;
 }
 
-/*
- * A reset of all that is below a port clears Memory Space Enable.  For a virtual function look at
- * Bus Master Enable: the driver of its physical function may have brought back everything else by
- * now.  If that bit was clear before the error, this assumes that there was a reset.
- */
-static bool lend_error_not_reset(struct lend_fn *fn)
-{
-	return lend_error_command(fn, fn->pdev->is_virtfn ? PCI_COMMAND_MASTER :
-							    PCI_COMMAND_MEMORY);
-}
-
 static pci_ers_result_t lend_error_slot_reset(struct pci_dev *pdev)
 {
 	struct lend_fn *fn = pci_get_drvdata(pdev);
+	/*
+	 * A reset of all that is below a port clears Memory Space Enable.  For a virtual function
+	 * look at Bus Master Enable: the driver of its physical function may have brought back
+	 * everything else by now.  If that bit was clear before the error, this assumes that there
+	 * was a reset.
+	 */
+	u16 lost = pdev->is_virtfn ? PCI_COMMAND_MASTER : PCI_COMMAND_MEMORY;
 
 	/* A neighbour's driver wanted a reset; some kernels only say so, and make none. */
-	if (lend_error_not_reset(fn) && lend_error_unharmed(fn))
+	if (lend_error_command(fn, lost) && lend_error_unharmed(fn))
 		return PCI_ERS_RESULT_RECOVERED;
 	/* A neighbour's driver wanted a reset, which was made: this function lost its state. */
 	if (!READ_ONCE(fn->error_until))
@@ -733,16 +729,6 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	return fn;
 }
 
-/* Who has no reset of its own is clean, and offered, when all that is reset with it is here. */
-static int lend_driver_clean(struct lend_fn *fn)
-{
-	int ret = fn->shared_reset ? 0 : lend_claim_clean(fn);
-
-	if (ret || fn->shared_reset)
-		return ret;
-	return lend_claim_learn(fn);
-}
-
 /* What it takes of links is for others, from now on. */
 static void lend_driver_leave(struct lend_fn *fn)
 {
@@ -769,7 +755,11 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	ret = lend_driver_clean(fn);
+	/* Who has no reset of its own is clean when all that is reset with it is here. */
+	if (!fn->shared_reset)
+		ret = lend_claim_clean(fn);
+	if (!ret && !fn->shared_reset)
+		ret = lend_claim_learn(fn);
 	if (ret)
 		goto leave;
 	pci_set_drvdata(pdev, fn);
@@ -875,6 +865,16 @@ static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action
 
 static struct notifier_block lend_driver_bus_notifier = { .notifier_call = lend_driver_bus_event };
 
+/* No function is bound any more. */
+static void lend_driver_end(void)
+{
+	lend_groups_exit();
+	dlend_link_user_unregister(&lend_link_user);
+	lend_outbox_exit();
+	debugfs_remove_recursive(lend_debugfs_root);
+	destroy_workqueue(lend_wq);
+}
+
 static int __init lend_driver_init(void)
 {
 	int ret;
@@ -888,29 +888,22 @@ static int __init lend_driver_init(void)
 		return -ENOMEM;
 	lend_debugfs_init();
 	ret = dlend_link_user_register(&lend_link_user);
-	if (ret)
-		goto debugfs;
+	if (ret) {
+		debugfs_remove_recursive(lend_debugfs_root);
+		destroy_workqueue(lend_wq);
+		return ret;
+	}
 	/* Guests on this host borrow like all others. */
-	ret = dlend_loop_open();
+	ret = dlend_loop_open() ?:
+	      bus_register_notifier(&pci_bus_type, &lend_driver_bus_notifier);
 	if (ret)
-		goto user;
-	ret = bus_register_notifier(&pci_bus_type, &lend_driver_bus_notifier);
-	if (ret)
-		goto user;
+		goto end;
 	ret = pci_register_driver(&lend_driver);
-	if (ret)
-		goto notifier;
-	return 0;
-
-notifier:
+	if (!ret)
+		return 0;
 	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
-	lend_groups_exit();
-user:
-	dlend_link_user_unregister(&lend_link_user);
-	lend_outbox_exit();
-debugfs:
-	debugfs_remove_recursive(lend_debugfs_root);
-	destroy_workqueue(lend_wq);
+end:
+	lend_driver_end();
 	return ret;
 }
 
@@ -918,11 +911,7 @@ static void __exit lend_driver_exit(void)
 {
 	pci_unregister_driver(&lend_driver);
 	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
-	lend_groups_exit();
-	dlend_link_user_unregister(&lend_link_user);
-	lend_outbox_exit();
-	debugfs_remove_recursive(lend_debugfs_root);
-	destroy_workqueue(lend_wq);
+	lend_driver_end();
 	xa_destroy(&lend_aliases);
 }
 

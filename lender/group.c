@@ -179,18 +179,27 @@ void lend_fn_put(struct lend_fn *fn)
 	kref_put(&fn->ref, lend_fn_release);
 }
 
+/* The function with this name on this node, or NULL.  Registry lock. */
+static struct lend_fn *lend_fn_by_name(u16 bdf)
+{
+	struct lend_fn *fn;
+
+	list_for_each_entry(fn, &lend_registry_fns, node)
+		if (fn->addr.bdf == bdf)
+			return fn;
+	return NULL;
+}
+
 struct lend_fn *lend_fn_find(const struct dlend_addr *addr)
 {
 	struct lend_fn *fn;
 
 	guard(mutex)(&lend_registry_lock);
-	list_for_each_entry(fn, &lend_registry_fns, node) {
-		if (fn->addr.lender != addr->lender || fn->addr.bdf != addr->bdf)
-			continue;
-		kref_get(&fn->ref);
-		return fn;
-	}
-	return NULL;
+	fn = lend_fn_by_name(addr->bdf);
+	if (!fn || fn->addr.lender != addr->lender)
+		return NULL;
+	kref_get(&fn->ref);
+	return fn;
 }
 
 struct lend_fn **lend_fn_all(unsigned int *count)
@@ -244,17 +253,6 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	return group;
 }
 
-/* Group lock, registry lock.  Is another function known by its name? */
-static bool lend_fn_is_known(const struct lend_fn *fn)
-{
-	struct lend_fn *other;
-
-	list_for_each_entry(other, &lend_registry_fns, node)
-		if (other->addr.bdf == fn->addr.bdf)
-			return true;
-	return false;
-}
-
 /* Group lock, registry lock. */
 static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 {
@@ -304,7 +302,7 @@ static int lend_group_enter(struct lend_group *group, struct lend_fn *fn)
 	guard(mutex)(&lend_registry_lock);
 	if (list_empty(&group->node))
 		return -EAGAIN;
-	ret = lend_fn_is_known(fn) ? -EEXIST : lend_group_add(group, fn);
+	ret = lend_fn_by_name(fn->addr.bdf) ? -EEXIST : lend_group_add(group, fn);
 	if (!ret)
 		list_add_tail(&fn->node, &lend_registry_fns);
 	else if (lend_group_unlist(group))

@@ -311,7 +311,7 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on)
 		pci_set_master(fn->pdev);
 	else
 		pci_clear_master(fn->pdev);
-	trace_dlend_bus_master(&fn->addr, on);
+	trace_dlend_bus_master(&fn->addr, on ? "on" : "off", fn->group->lease.epoch);
 }
 
 static void lend_fence_quiet(struct lend_fn *fn)

@@ -115,13 +115,10 @@ enum lend_way {
  * @target: name of the function that it leads to
  * @epoch: of the lease of @target
  * @bar: number of the BAR of @target
- * @gpa: guest-physical address at which @source reaches it
- * @size: in bytes
- * @prot: DLEND_PROT_*
  * @way: where it leads
- * @here: LEND_WAY_HERE: the BAR; the map ends before its function's lease does
- * @link: other ways: to the node whose aperture it leads to, referenced
- * @offset: other ways: in that aperture
+ * @link: to the node whose aperture it leads to, referenced; NULL: LEND_WAY_HERE, and the map ends
+ *	before the lease of the BAR's function does
+ * @r: at which guest-physical addresses @source reaches it
  * @missed: another function of the group has ended the same mapping.  This map was to take its
  *	place, but could not be mapped: the domain does not have it
  */
@@ -132,12 +129,9 @@ struct lend_map {
 	struct dlend_link *lease;
 	struct dlend_addr target;
 	u32 epoch, bar;
-	u64 gpa, size;
-	u32 prot;
 	enum lend_way way;
-	const struct lend_bar *here;
 	struct dlend_link *link;
-	u64 offset;
+	struct dlend_dma_range r;
 	bool missed;
 };
 
@@ -158,8 +152,8 @@ static void lend_map_note_lost(const struct lend_map *map)
 	map->source->p2p.lost++;
 	p = dlend_msg_init(&msg, DLEND_MSG_P2P_LOST, &map->source->addr,
 			   map->source->p2p.epoch, sizeof(*p));
-	p->gpa = cpu_to_le64(map->gpa);
-	p->size = cpu_to_le64(map->size);
+	p->gpa = cpu_to_le64(map->r.iova);
+	p->size = cpu_to_le64(map->r.size);
 	p->epoch = cpu_to_le32(map->epoch);
 	p->lender = cpu_to_le16(map->target.lender);
 	p->bdf = cpu_to_le16(map->target.bdf);
@@ -169,7 +163,7 @@ static void lend_map_note_lost(const struct lend_map *map)
 
 static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
 {
-	return map->gpa < gpa + size && gpa < map->gpa + map->size;
+	return map->r.iova < gpa + size && gpa < map->r.iova + map->r.size;
 }
 
 /*
@@ -181,27 +175,16 @@ static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
 static int lend_map_add(struct lend_map *map)
 {
 	struct lend_p2p *source = &map->source->p2p;
-	struct dlend_dma_range r = {
-		.iova = map->gpa,
-		.size = map->size,
-		.prot = map->prot,
-		.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch,
-		.part = map->bar << 8 | map->way,
-	};
 	int ret;
 
-	if (map->way == LEND_WAY_HERE) {
-		r.mmio = true;
-		r.phys = map->here->phys;
-		r.hole = map->here->hole;
-		r.hole_end = map->here->hole_end;
-		ret = dlend_domain_map(map->domain, &source->owner, &r);
-	} else {
-		r.offset = map->offset;
-		ret = dlend_link_dma_map(map->link, map->domain, &source->owner, &r);
-	}
-	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->gpa,
-			     map->size, ret);
+	map->r.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch;
+	map->r.part = map->bar << 8 | map->way;
+	if (map->link)
+		ret = dlend_link_dma_map(map->link, map->domain, &source->owner, &map->r);
+	else
+		ret = dlend_domain_map(map->domain, &source->owner, &map->r);
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->r.iova,
+			     map->r.size, ret);
 	if (!ret)
 		list_add_tail(&map->node, &source->maps);
 	return ret;
@@ -225,9 +208,9 @@ static struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link
 	map->target = dlend_p2p_target(p);
 	map->epoch = le32_to_cpu(p->epoch);
 	map->bar = le16_to_cpu(p->bar);
-	map->gpa = le64_to_cpu(p->gpa);
-	map->size = le64_to_cpu(p->size);
-	map->prot = le32_to_cpu(p->prot);
+	map->r.iova = le64_to_cpu(p->gpa);
+	map->r.size = le64_to_cpu(p->size);
+	map->r.prot = le32_to_cpu(p->prot);
 	return map;
 }
 
@@ -245,8 +228,8 @@ static void lend_map_free(struct lend_map *map)
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
-	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->gpa, map->size);
-	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
+	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->r.iova, map->r.size);
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->r.iova, map->r.size,
 			     0);
 	lend_map_free(map);
 }
@@ -270,7 +253,7 @@ static void lend_map_missed(struct dlend_owner *owner, const struct dlend_dma_ra
 
 	lockdep_assert_held(&lend_p2p_lock);
 	list_for_each_entry(map, &fn->p2p.maps, node) {
-		if (map->gpa != r->iova || map->missed)
+		if (map->r.iova != r->iova || map->missed)
 			continue;
 		map->missed = true;
 		lend_map_note_lost(map);
@@ -298,7 +281,7 @@ static int lend_map_admit(const struct lend_map *want)
 	if (list_count_nodes(maps) >= LEND_MAPS_MAX)
 		return -ENOSPC;
 	list_for_each_entry(map, maps, node) {
-		if (lend_map_meets(map, want->gpa, want->size))
+		if (lend_map_meets(map, want->r.iova, want->r.size))
 			return -EEXIST;
 		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
 			return -EBUSY;
@@ -313,14 +296,14 @@ static int lend_map_admit(const struct lend_map *want)
  */
 static int lend_map_fits_window(const struct lend_map *want)
 {
-	u64 bytes = want->size;
+	u64 bytes = want->r.size;
 	struct lend_map *map;
 
 	if (want->way == LEND_WAY_HERE)
 		return 0;
 	list_for_each_entry(map, &want->source->p2p.maps, node)
 		if (map->link == want->link)
-			bytes += map->size;
+			bytes += map->r.size;
 	return bytes <= dlend_link_window_bytes(want->link) ? 0 : -ENOSPC;
 }
 
@@ -721,9 +704,9 @@ static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p
 		return -EAGAIN;
 	map->way = LEND_WAY_FOREIGN;
 	map->link = dlend_link_get(foreign->peer->link);
-	map->offset = foreign->offset;
+	map->r.offset = foreign->offset;
 	list_add_tail(&map->of_target, &foreign->maps);
-	return foreign->size == map->size ? 0 : -EINVAL;
+	return foreign->size == map->r.size ? 0 : -EINVAL;
 }
 
 /* The target is in this host.  p2p lock. */
@@ -737,9 +720,12 @@ static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 		return -ESTALE;
 	bar = &target->bar[map->bar];
 	map->way = LEND_WAY_HERE;
-	map->here = bar;
+	map->r.mmio = true;
+	map->r.phys = bar->phys;
+	map->r.hole = bar->hole;
+	map->r.hole_end = bar->hole_end;
 	list_add_tail(&map->of_target, &target->p2p.reached_by);
-	return lend_bar_whole(bar) && bar->span == map->size ? 0 : -EINVAL;
+	return lend_bar_whole(bar) && bar->span == map->r.size ? 0 : -EINVAL;
 }
 
 /* Find out where a map leads, by what the borrower says and what is known here.  p2p lock. */
@@ -751,7 +737,7 @@ static int lend_p2p_resolve(struct lend_map *map, const struct dlend_p_p2p *p,
 							       lend_p2p_resolve_foreign(map, p);
 	map->way = LEND_WAY_BORROWER;
 	map->link = dlend_link_get(map->lease);
-	map->offset = le64_to_cpu(p->offset);
+	map->r.offset = le64_to_cpu(p->offset);
 	return 0;
 }
 
@@ -780,7 +766,7 @@ int lend_p2p_unmap(struct lend_fn *fn, const struct dlend_p_p2p *p)
 
 	guard(mutex)(&lend_p2p_lock);
 	list_for_each_entry(map, &fn->p2p.maps, node) {
-		if (map->gpa != le64_to_cpu(p->gpa) || map->size != le64_to_cpu(p->size))
+		if (map->r.iova != le64_to_cpu(p->gpa) || map->r.size != le64_to_cpu(p->size))
 			continue;
 		lend_map_del(map, "unmap");
 		return 0;
@@ -909,7 +895,7 @@ void lend_p2p_show(struct lend_fn *fn, struct seq_file *m)
 	seq_printf(m, "lost: %llu\nmaps: %zu\n", fn->p2p.lost, list_count_nodes(&fn->p2p.maps));
 	list_for_each_entry(map, &fn->p2p.maps, node)
 		seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
-			   dlend_addr_name(&map->target, name), map->bar, map->gpa, map->size,
+			   dlend_addr_name(&map->target, name), map->bar, map->r.iova, map->r.size,
 			   way[map->way]);
 	list_for_each_entry(peer, &lend_peers, node)
 		list_for_each_entry(grant, &peer->grants, node)

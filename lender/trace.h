@@ -37,7 +37,7 @@ TRACE_EVENT(dlend_lease,
  * The steps appear in this order: bus_master_off, irq_down, dma_blocked, bars_unmapped, reset,
  * restored, slots_free.  Between them "error_over": the kernel has recovered from a PCI error.
  */
-TRACE_EVENT(dlend_fence,
+DECLARE_EVENT_CLASS(dlend_step,
 	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
 	TP_ARGS(addr, step, epoch),
 	TP_STRUCT__entry(
@@ -52,6 +52,11 @@ TRACE_EVENT(dlend_fence,
 	),
 	TP_printk("%s %s epoch=%u", __entry->dev, __get_str(step),
 		  __entry->epoch)
+);
+
+DEFINE_EVENT(dlend_step, dlend_fence,
+	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
+	TP_ARGS(addr, step, epoch)
 );
 
 TRACE_EVENT(dlend_irq_setup,
@@ -160,18 +165,11 @@ TRACE_EVENT(dlend_grant,
 		  __entry->size)
 );
 
-TRACE_EVENT(dlend_bus_master,
-	TP_PROTO(const struct dlend_addr *addr, bool on),
-	TP_ARGS(addr, on),
-	TP_STRUCT__entry(
-		__array(char, dev, DLEND_NAME_LEN)
-		__field(bool, on)
-	),
-	TP_fast_assign(
-		dlend_addr_name(addr, __entry->dev);
-		__entry->on = on;
-	),
-	TP_printk("%s %s", __entry->dev, __entry->on ? "on" : "off")
+/* @step: "on" or "off" */
+DEFINE_EVENT_PRINT(dlend_step, dlend_bus_master,
+	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
+	TP_ARGS(addr, step, epoch),
+	TP_printk("%s %s", __entry->dev, __get_str(step))
 );
 
 TRACE_EVENT(dlend_reset,
