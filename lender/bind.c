@@ -11,16 +11,13 @@
 #include <linux/ioport.h>
 #include <linux/log2.h>
 #include <linux/module.h>
-#include <linux/pci.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
 #include <dlend/compat.h>
-#include <dlend/link.h>
 
-#include "lender/bind.h"
-#include "lender/irq.h"
-#include "lender/reset.h"
+#include "lender/lender.h"
+
 
 /*
  * Which devices can be lent, and which cannot: the checks before a device is touched, each with a

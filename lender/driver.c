@@ -11,7 +11,6 @@
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
 #include <linux/module.h>
-#include <linux/pci.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -24,15 +23,7 @@
 #include <dlend/root.h>
 #include <dlend/version.h>
 
-#include "lender/bind.h"
-#include "lender/fn.h"
-#include "lender/group.h"
-#include "lender/irq.h"
-#include "lender/lease.h"
-#include "lender/outbox.h"
-#include "lender/p2p.h"
-#include "lender/request.h"
-#include "lender/reset.h"
+#include "lender/lender.h"
 
 #define CREATE_TRACE_POINTS
 #include "lender/trace.h"

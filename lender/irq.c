@@ -11,14 +11,12 @@
 #include <linux/irq.h>
 #include <linux/log2.h>
 #include <linux/msi.h>
-#include <linux/pci.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include <dlend/names.h>
 
-#include "lender/group.h"
-#include "lender/irq.h"
+#include "lender/lender.h"
 #include "lender/trace.h"
 
 static irqreturn_t lend_irq_msi_handler(int irq, void *arg)

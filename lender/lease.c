@@ -9,22 +9,13 @@
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/pci.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include <dlend/compat.h>
-#include <dlend/link.h>
 #include <dlend/names.h>
 
-#include "lender/bind.h"
-#include "lender/group.h"
-#include "lender/irq.h"
-#include "lender/lease.h"
-#include "lender/outbox.h"
-#include "lender/p2p.h"
-#include "lender/reach.h"
-#include "lender/reset.h"
+#include "lender/lender.h"
 #include "lender/trace.h"
 
 /*

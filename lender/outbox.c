@@ -13,21 +13,15 @@
 #include <linux/delay.h>
 #include <linux/math.h>
 #include <linux/minmax.h>
-#include <linux/mutex.h>
-#include <linux/pci.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/workqueue.h>
 
 #include <dlend/compat.h>
-#include <dlend/link.h>
 #include <dlend/root.h>
 
-#include "lender/fn.h"
-#include "lender/group.h"
+#include "lender/lender.h"
 #include "lender/notes.h"
-#include "lender/outbox.h"
 
 /* The listeners lock: guards the listeners, their notes, and what is granted. */
 static DEFINE_SPINLOCK(lend_listeners_lock);

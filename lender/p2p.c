@@ -13,18 +13,13 @@
  *
  * When the target's lease ends, every map and grant that leads to the target ends first.
  */
-#include <linux/list.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/wait.h>
 
 #include <dlend/compat.h>
 #include <dlend/names.h>
 
-#include "lender/group.h"
-#include "lender/outbox.h"
-#include "lender/p2p.h"
-#include "lender/reach.h"
+#include "lender/lender.h"
 #include "lender/trace.h"
 
 /* Grants that a peer may have, or give, at a time: a peer must not fill this host's memory. */

@@ -11,8 +11,7 @@
 
 #include <dlend/compat.h>
 
-#include "lender/group.h"
-#include "lender/reach.h"
+#include "lender/lender.h"
 #include "lender/trace.h"
 
 /*

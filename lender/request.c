@@ -9,21 +9,12 @@
 #include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
-#include <linux/pci.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "lender/bind.h"
 #include "lender/drain.h"
-#include "lender/group.h"
-#include "lender/irq.h"
-#include "lender/lease.h"
-#include "lender/outbox.h"
-#include "lender/p2p.h"
-#include "lender/reach.h"
-#include "lender/request.h"
-#include "lender/reset.h"
+#include "lender/lender.h"
 #include "lender/trace.h"
 
 /*

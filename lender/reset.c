@@ -10,9 +10,7 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
-#include "lender/group.h"
-#include "lender/irq.h"
-#include "lender/reset.h"
+#include "lender/lender.h"
 #include "lender/together.h"
 #include "lender/trace.h"
 
