@@ -18,7 +18,6 @@
 
 #include "lender/lender.h"
 
-
 /*
  * Which devices can be lent, and which cannot: the checks before a device is touched, each with a
  * message that says why, and what to do.
@@ -198,42 +197,29 @@ static bool lend_rom_wanted = true;
 module_param_named(rom, lend_rom_wanted, bool, 0644);
 MODULE_PARM_DESC(rom, "copy the expansion ROM of devices that are lent from now on, and lend it too");
 
-/* Copy the ROM to @fn->rom.  Return: bytes; 0: there is none; or -errno. */
-static ssize_t lend_rom_load(struct lend_fn *fn)
-{
-	struct pci_dev *pdev = fn->pdev;
-	void __iomem *image;
-	size_t size;
-
-	image = pci_map_rom(pdev, &size);
-	if (!image)
-		return 0;
-	if (size > DLEND_ROM_MAX) {
-		pci_unmap_rom(pdev, image);
-		return -EFBIG;
-	}
-	fn->rom = kvmalloc(size, GFP_KERNEL);
-	if (fn->rom)
-		memcpy_fromio(fn->rom, image, size);
-	pci_unmap_rom(pdev, image);
-	return fn->rom ? size : -ENOMEM;
-}
-
 /* Copy the ROM of a function. Device lock. */
 static void lend_rom_copy(struct lend_fn *fn)
 {
 	struct lend_bar *bar = &fn->bar[DLEND_ROM_INDEX];
-	ssize_t size = lend_rom_wanted && bar->size ? lend_rom_load(fn) : 0;
+	void __iomem *image = NULL;
+	size_t size;
 
-	if (size < 0)
-		pci_warn(fn->pdev, "its ROM is not lent (%zd): give the guest's device a romfile if the firmware needs it\n",
-			 size);
-	if (size <= 0) {
-		bar->size = 0;
-		return;
-	}
+	if (lend_rom_wanted && bar->size)
+		image = pci_map_rom(fn->pdev, &size);
+	if (image && size <= DLEND_ROM_MAX)
+		fn->rom = kvmalloc(size, GFP_KERNEL);
+	if (fn->rom)
+		memcpy_fromio(fn->rom, image, size);
+	else if (image)
+		pci_warn(fn->pdev, "its ROM is not lent (%d): give the guest's device a romfile if the firmware needs it\n",
+			 size > DLEND_ROM_MAX ? -EFBIG : -ENOMEM);
+	if (image)
+		pci_unmap_rom(fn->pdev, image);
 	/* A request may read it already: the bytes have to be there before the size. */
-	smp_store_release(&fn->rom_size, size);
+	if (fn->rom)
+		smp_store_release(&fn->rom_size, size);
+	else
+		bar->size = 0;
 }
 
 int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)

@@ -768,23 +768,11 @@ unclaim:
 	return ret;
 }
 
-static void lend_driver_tell(struct lend_fn *fn)
-{
-	char name[DLEND_NAME_LEN];
-
-	dlend_addr_name(&fn->addr, name);
-	if (fn->shared_reset)
-		pci_info(fn->pdev, "it has no reset of its own: offered as %s when all that is reset with it is bound here, too, and was reset\n",
-			 name);
-	else
-		pci_info(fn->pdev, "offered as %s%s\n", name,
-			 fn->preparing ? " when it is prepared" : "");
-}
-
 static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct iommu_group *iommu;
 	struct lend_census census;
+	char name[DLEND_NAME_LEN];
 	struct lend_fn *fn;
 	bool shared;
 	int ret;
@@ -807,7 +795,13 @@ static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *i
 		lend_fn_put(fn);
 		return ret;
 	}
-	lend_driver_tell(fn);
+	dlend_addr_name(&fn->addr, name);
+	if (fn->shared_reset)
+		pci_info(pdev, "it has no reset of its own: offered as %s when all that is reset with it is bound here, too, and was reset\n",
+			 name);
+	else
+		pci_info(pdev, "offered as %s%s\n", name,
+			 fn->preparing ? " when it is prepared" : "");
 	return 0;
 }
 

@@ -9,7 +9,6 @@
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
-#include <linux/log2.h>
 #include <linux/msi.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -300,27 +299,16 @@ void lend_irq_finish(struct lend_fn *fn)
 			synchronize_irq(fn->irq.vec[i].irq);
 }
 
-static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
-{
-	switch (mode) {
-	case DLEND_IRQ_INTX:
-		return fn->has_intx && count == 1;
-	case DLEND_IRQ_MSI:
-		return count && count <= fn->nr_msi && is_power_of_2(count);
-	case DLEND_IRQ_MSIX:
-		return count && count <= fn->nr_msix && count <= DLEND_MAX_VECTORS;
-	default:
-		return false;
-	}
-}
-
 static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count,
 		       const struct dlend_p_direct *direct, const struct dlend_p_message *message)
 {
 	struct lend_irqs *irqs = &fn->irq;
+	u32 most = fn->nr_msix;
 	int ret;
 
-	if (!lend_irq_valid(fn, mode, count))
+	if (mode != DLEND_IRQ_MSIX)
+		most = mode == DLEND_IRQ_MSI ? fn->nr_msi : fn->has_intx;
+	if (count > most)
 		return -EINVAL;
 	if (!irqs->source)
 		return -ENOTCONN;

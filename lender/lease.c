@@ -87,32 +87,22 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
 }
 
 /*
- * Number of the group.  It is a name in the fabric and not an address in this host, because
- * another PCI domain may have the same address; lend_registry_join() lets no name appear twice.
- * Group lock.
- */
-static u16 lend_group_lowest_name(const struct lend_group *group)
-{
-	u16 number = U16_MAX;
-
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->ready)
-			number = min(number, w.fn->addr.bdf);
-	return number;
-}
-
-/*
  * The members of the group may have changed.  Peers know by the group's number which functions are
  * in one group.  So when the number or the count of members changes, all offers of the group are
- * told again; both change nowhere else.  Group lock.
+ * told again; both change nowhere else.
+ *
+ * The number is a name in the fabric and not an address in this host, because another PCI domain
+ * may have the same address; lend_registry_join() lets no name appear twice.  Group lock.
  */
 static void lend_group_recount(struct lend_group *group)
 {
-	u16 number = lend_group_lowest_name(group);
 	struct lend_census census = { };
 	struct iommu_group *iommu;
+	u16 number = U16_MAX;
 
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (w.fn->ready)
+			number = min(number, w.fn->addr.bdf);
 		/* A function that is bound is still in its IOMMU group. */
 		iommu = census.members ? NULL : iommu_group_get(&w.fn->pdev->dev);
 		if (iommu)
@@ -342,14 +332,6 @@ int lend_fence_show(struct lend_fn *fn, unsigned int why)
 		return 0;
 	lend_p2p_open(fn, group->link, group->lease.epoch);
 	return lend_bars_show(fn);
-}
-
-/* Take one function away; the rest of its group stays lent. Group lock. */
-static void lend_fence_fn(struct lend_fn *fn)
-{
-	lend_fence_quiet(fn);
-	lend_dma_forget(fn);
-	lend_fence_unreach(fn);
 }
 
 /* Take all functions of a group away. Group lock. */
@@ -841,7 +823,10 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 	if (todo & LEND_DO_FENCE) {
 		lend_recover_fence(group);
 	} else if (todo & LEND_DO_LEAVE) {
-		lend_fence_fn(fn);
+		/* The rest of the group stays lent. */
+		lend_fence_quiet(fn);
+		lend_dma_forget(fn);
+		lend_fence_unreach(fn);
 		lend_recover_later(group, 0);
 	}
 	lend_lease_obey_move(group, todo);
@@ -1138,26 +1123,22 @@ void lend_lease_link_lost(struct dlend_link *link)
 	lend_bars_link_lost(link);
 }
 
-/* It is reset when all that is reset with it is here, which may be never.  Group lock. */
-static bool lend_lease_waits(const struct lend_fn *fn)
-{
-	const struct lend_group *group = fn->group;
-
-	return fn->shared_reset && group->lease.state == DLEND_OFFER_GONE && !group->resetting;
-}
-
 /* Does the group keep the host awake?  Then say why. */
 static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 {
 	const struct lend_lease *lease = &group->lease;
-	bool busy;
+	bool busy, whole;
 	int *ret = arg;
 
 	guard(mutex)(&group->lock);
 	busy = lease->state == DLEND_OFFER_HELD || lease->fencing;
-	/* A function is being reset, or about to be. */
+	/*
+	 * A function is being reset, or about to be.  One that is reset with others waits until all
+	 * of them are here, which may be never.
+	 */
+	whole = lease->state != DLEND_OFFER_GONE || group->resetting;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		busy |= w.fn->dirty && !w.fn->broken && !lend_lease_waits(w.fn);
+		busy |= w.fn->dirty && !w.fn->broken && (whole || !w.fn->shared_reset);
 	if (!busy)
 		return;
 	*ret = -EBUSY;

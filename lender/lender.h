@@ -40,8 +40,9 @@ void lend_irq_close(struct lend_fn *fn);
 /**
  * lend_irq_setup - end the interrupts of a function, and set up others
  * @fn: (in, out) function; on error it has no interrupts
- * @mode: (in) enum dlend_irq_mode, DLEND_IRQ_NONE only ends the old ones; not trusted
- * @count: (in) number of vectors: the function gets all of them or none; not trusted
+ * @mode: (in) enum dlend_irq_mode, DLEND_IRQ_NONE only ends the old ones
+ * @count: (in) number of vectors: the function gets all of them or none.  That @mode may have so
+ *	many was checked (dlend_msg_check())
  * @direct: (in) the device's own messages go to the borrower, there; not trusted, its form was
  *	checked.  NULL: handlers here take the interrupts
  * @message: (in) of each vector, from dlend_link_messages(); only with @direct

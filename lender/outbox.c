@@ -431,21 +431,15 @@ void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what)
 		lend_outbox_tell(w.fn, what);
 }
 
-/* Listeners lock. */
-static void lend_outbox_mark_peers(void)
+void lend_outbox_tell_peers(void)
 {
 	struct lend_listener *l;
 
+	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		WRITE_ONCE(l->peers, true);
 		queue_work(lend_wq, &l->work);
 	}
-}
-
-void lend_outbox_tell_peers(void)
-{
-	spin_lock(&lend_listeners_lock);
-	lend_outbox_mark_peers();
 	spin_unlock(&lend_listeners_lock);
 }
 
@@ -453,16 +447,16 @@ void lend_outbox_grant(struct lend_granted *granted)
 {
 	spin_lock(&lend_listeners_lock);
 	list_add_tail(&granted->node, &lend_outbox_granted);
-	lend_outbox_mark_peers();
 	spin_unlock(&lend_listeners_lock);
+	lend_outbox_tell_peers();
 }
 
 void lend_outbox_ungrant(struct lend_granted *granted)
 {
 	spin_lock(&lend_listeners_lock);
 	list_del(&granted->node);
-	lend_outbox_mark_peers();
 	spin_unlock(&lend_listeners_lock);
+	lend_outbox_tell_peers();
 }
 
 /* Listeners lock. */

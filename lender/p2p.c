@@ -224,8 +224,8 @@ static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
 	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->r.iova, map->r.size);
-	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->r.iova, map->r.size,
-			     0);
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->r.iova,
+			     map->r.size, 0);
 	lend_map_free(map);
 }
 

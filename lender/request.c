@@ -6,6 +6,7 @@
  * A request comes from another host: its form was checked before (dlend_msg_check()); what it means
  * is checked here and in the files below.
  */
+#include <linux/bitfield.h>
 #include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -78,28 +79,22 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 	return 0;
 }
 
-/*
- * As vfio-pci does: the size is not below the payload size, where it would cost throughput and help
- * nobody, and not above what the host bridge can stand (the kernel's own limit).
- */
-static void lend_config_set_readrq(struct lend_fn *fn, u16 devctl)
-{
-	int readrq = 128 << ((devctl & PCI_EXP_DEVCTL_READRQ) >> 12);
-	int ret = pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
-
-	/* The guest may have asked for a reserved size: the device keeps the one that it has. */
-	if (ret)
-		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
-}
-
 /* Group lock. */
 static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value)
 {
+	int readrq;
+
 	if (fn->hidden)
 		return -EAGAIN;
-	/* Device Control is never written as it comes, but the size of read requests is set. */
+	/*
+	 * Device Control is never written as it comes, but the size of read requests is set, as
+	 * vfio-pci does: not below the payload size, where it would cost throughput and help
+	 * nobody, and not above what the host bridge can stand (the kernel's own limit).  If the
+	 * guest asks for a reserved size, the device keeps the one that it has.
+	 */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
-		lend_config_set_readrq(fn, value);
+		readrq = 128 << FIELD_GET(PCI_EXP_DEVCTL_READRQ, value);
+		pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
 		return 0;
 	}
 	/* Nor is COMMAND, but a device that is turned on has its BARs then, as under vfio-pci. */
@@ -138,18 +133,6 @@ static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
 	return min(moved, 0);
 }
 
-/*
- * The kernel looks for the end of the data once, which is as long as there are items in them.  That
- * only reads, so it is done before anybody has to wait for it.
- */
-static void lend_config_learn_vpd(struct pci_dev *pdev)
-{
-	u8 first;
-
-	if (!READ_ONCE(pdev->vpd.len))
-		pci_read_vpd(pdev, 0, 1, &first);
-}
-
 /* The borrower's word, as it is or as it is to be.  Context: takes the group lock. */
 static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				 __le32 *word, bool store)
@@ -175,12 +158,18 @@ static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u3
 static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u16 addr)
 {
 	__le32 word;
+	u8 first;
 	int ret;
 
 	ret = lend_config_swap_word(fn, link, epoch, &word, false);
 	if (ret)
 		return ret;
-	lend_config_learn_vpd(fn->pdev);
+	/*
+	 * The kernel looks for the end of the data once, which takes as long as there are items in
+	 * them.  That only reads, so it is done before anybody has to wait for it.
+	 */
+	if (!READ_ONCE(fn->pdev->vpd.len))
+		pci_read_vpd(fn->pdev, 0, 1, &first);
 	guard(mutex)(&fn->group->reset_lock);
 	ret = lend_config_swap_word(fn, link, epoch, &word, false);
 	if (!ret)
