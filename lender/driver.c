@@ -756,7 +756,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	pci_set_drvdata(pdev, fn);
 	lend_debugfs_add(fn);
 	if (fn->shared_reset)
-		lend_recover_soon(fn->group);
+		lend_recover_later(fn->group, 0);
 	else
 		lend_group_ready(fn);
 	return 0;

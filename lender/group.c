@@ -220,6 +220,13 @@ struct lend_fn **lend_fn_all(unsigned int *count)
 	return n ? all : NULL;
 }
 
+void lend_fns_put(struct lend_fn **all, unsigned int count)
+{
+	while (count--)
+		lend_fn_put(all[count]);
+	kfree(all);
+}
+
 /* Registry lock. */
 static struct lend_group *lend_group_find(int id)
 {

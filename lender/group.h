@@ -483,9 +483,12 @@ struct lend_fn *lend_fn_find(const struct dlend_addr *addr);
  * @count: (out) how many there are
  *
  * Context: process; takes the registry lock.
- * Return: array for kfree(), of functions for lend_fn_put() each; NULL: there is none.
+ * Return: array for lend_fns_put(); NULL: there is none.
  */
 struct lend_fn **lend_fn_all(unsigned int *count);
+
+/** lend_fns_put - undo lend_fn_all(). Context: process. */
+void lend_fns_put(struct lend_fn **all, unsigned int count);
 
 /**
  * lend_fn_put - give up a reference to a function

@@ -359,13 +359,6 @@ void lend_irq_init(struct lend_fn *fn)
 	spin_lock_init(&fn->irq.lock);
 }
 
-struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
-					 const struct dlend_p_borrow *want)
-{
-	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
-				     le32_to_cpu(want->irq_handle));
-}
-
 void lend_irq_close(struct lend_fn *fn)
 {
 	lend_irq_down(fn);

@@ -440,16 +440,9 @@ int lend_standby_swap(struct lend_fn *fn)
 /* Pause before the next try if a device lock was taken, or the core was recovering a function. */
 #define LEND_RECOVER_AGAIN_MS	500
 
-/* Queue lend_recover_work(). Group lock. */
-static void lend_recover_later(struct lend_group *group, unsigned int ms)
+void lend_recover_later(struct lend_group *group, unsigned int ms)
 {
 	queue_delayed_work(lend_wq, &group->recover, msecs_to_jiffies(ms));
-}
-
-void lend_recover_soon(struct lend_group *group)
-{
-	guard(mutex)(&group->lock);
-	lend_recover_later(group, 0);
 }
 
 /* Take a group away from its holder now, tell all, and recover it soon. Group lock. */
@@ -660,17 +653,6 @@ static void lend_recover_work(struct work_struct *work)
 		lend_recover_later(group, LEND_RECOVER_AGAIN_MS);
 }
 
-/* The last function of a group has left, and the module may go next. */
-static void lend_group_end(struct lend_group *group)
-{
-	/* Whoever still has a reference to the group queues nothing after this. */
-	disable_delayed_work_sync(&group->recover);
-	disable_delayed_work_sync(&group->expire);
-	disable_delayed_work_sync(&group->unreserve);
-	disable_work_sync(&group->say);
-	lend_group_put(group);	/* the registry's reference; the function has its own */
-}
-
 /* A function leaves its group: recover now, and forget the function. May take seconds. */
 static void lend_recover_unbind(struct lend_fn *fn)
 {
@@ -691,8 +673,14 @@ static void lend_recover_unbind(struct lend_fn *fn)
 		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
 	}
 	mutex_unlock(&group->lock);
-	if (last)
-		lend_group_end(group);
+	if (!last)
+		return;
+	/* The module may go next.  Whoever still has a reference queues nothing after this. */
+	disable_delayed_work_sync(&group->recover);
+	disable_delayed_work_sync(&group->expire);
+	disable_delayed_work_sync(&group->unreserve);
+	disable_work_sync(&group->say);
+	lend_group_put(group);	/* the registry's reference; the function has its own */
 }
 
 /* A borrower that comes while the device is still being reset waits no longer than this. */
@@ -934,7 +922,8 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	mutex_unlock(&group->lock);
 	if (ret)
 		return ret;
-	source = lend_irq_source(link, want);
+	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
+				       le32_to_cpu(want->irq_handle));
 	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, node, PTR_ERR(source));
@@ -997,19 +986,6 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	return ret;
 }
 
-/* Group lock. */
-static void lend_lease_log_taken(const struct lend_group *group, const char *why)
-{
-	const struct lend_lease *lease = &group->lease;
-
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
-		if (!w.fn->lent)
-			continue;
-		trace_dlend_lease(&w.fn->addr, why, lease->holder, lease->epoch, 0);
-		pci_warn(w.fn->pdev, "taken from node %u (%s)\n", lease->holder, why);
-	}
-}
-
 /* End the lease without its holder, if somebody has the group.  Group lock. */
 static int lend_lease_take_back(struct lend_group *group, enum lend_event_type type,
 				const char *why)
@@ -1020,10 +996,14 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 	int ret;
 
 	ret = lend_group_step(group, &ev, &todo);
-	if (todo & LEND_DO_FENCE) {
-		lend_lease_log_taken(group, why);
-		lend_recover_fence(group);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (!(todo & LEND_DO_FENCE) || !w.fn->lent)
+			continue;
+		trace_dlend_lease(&w.fn->addr, why, ev.node, ev.epoch, 0);
+		pci_warn(w.fn->pdev, "taken from node %u (%s)\n", ev.node, why);
 	}
+	if (todo & LEND_DO_FENCE)
+		lend_recover_fence(group);
 	/* After the fence, which nothing may delay. */
 	lend_lease_obey_move(group, todo);
 	return ret;

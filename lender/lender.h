@@ -18,18 +18,6 @@ struct seq_file;
 void lend_irq_init(struct lend_fn *fn);
 
 /**
- * lend_irq_source - find a borrower's interrupt counters
- * @link: (in) to the borrower
- * @want: (in) where the borrower says that they are; not trusted
- *
- * Context: process, no lock: it reads the borrower's memory, and nobody may wait behind that read.
- * Return: source, for lend_fn.irq, or for dlend_irq_source_close(); or ERR_PTR() as
- * dlend_irq_source_open().
- */
-struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
-					 const struct dlend_p_borrow *want);
-
-/**
  * lend_irq_close - the function interrupts nobody any more; may be called twice
  * @fn: (in, out) function
  *
@@ -478,7 +466,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p);
 /**
  * lend_grant_open - let devices of another lender reach a BAR of a function, for its borrower
  * @fn: (in, out) function, whose lease was checked
- * @want: (in) which node, which BAR; not trusted
+ * @p: (in) which node, which BAR; not trusted
  *
  * Context: process, group lock; takes the p2p lock; waits for no peer.
  * Return: 0, also if the grant exists already; -ESTALE the function is being reset; -EHOSTUNREACH
@@ -486,7 +474,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p);
  * has used up its share of that window; -EAGAIN too many grants exist, or that node has not
  * confirmed their end yet; -EINVAL the BAR cannot be reached; -ENOMEM; or the IOMMU's error.
  */
-int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
+int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *p);
 
 /**
  * lend_grant_end - end of lend_grant_open()
@@ -891,11 +879,13 @@ void lend_standby_end(struct lend_group *group);
 int lend_standby_swap(struct lend_fn *fn);
 
 /**
- * lend_recover_soon - reset the functions of @group (in, out) that were lent, and offer it, soon
+ * lend_recover_later - reset the functions of a group that were lent, and offer the group again
+ * @group: (in, out) group
+ * @ms: (in) after so many milliseconds
  *
- * Context: process; takes the group lock.
+ * Context: any.
  */
-void lend_recover_soon(struct lend_group *group);
+void lend_recover_later(struct lend_group *group, unsigned int ms);
 
 /**
  * lend_lease_borrow - a node asks for a function

@@ -156,12 +156,11 @@ static bool lend_admit_gather(const struct lend_fn *fn)
 	bool bound = false;
 
 	memset(&lend_admit_these, 0, sizeof(lend_admit_these));
-	while (count--) {
-		bound |= all[count] == fn;
-		lend_admit_ids(all[count]->pdev, lend_admit_these.keep);
-		lend_fn_put(all[count]);
+	for (unsigned int i = 0; i < count; i++) {
+		bound |= all[i] == fn;
+		lend_admit_ids(all[i]->pdev, lend_admit_these.keep);
 	}
-	kfree(all);
+	lend_fns_put(all, count);
 	return bound;
 }
 
@@ -515,9 +514,7 @@ void lend_outbox_unbound(void)
 		queue_work(lend_wq, &l->work);
 	}
 	spin_unlock(&lend_listeners_lock);
-	while (count--)
-		lend_fn_put(all[count]);
-	kfree(all);
+	lend_fns_put(all, count);
 }
 
 /* Notes */
@@ -797,11 +794,9 @@ static void lend_listener_work(struct work_struct *work)
 	 * one of the notes by now, and the peer has to hear of that first.
 	 */
 	ret = lend_listener_say_notes(l) ?: lend_listener_say_peers(l);
-	for (unsigned int i = 0; i < count; i++) {
-		ret = ret ?: lend_listener_say_fn(l, all[i]);
-		lend_fn_put(all[i]);
-	}
-	kfree(all);
+	for (unsigned int i = 0; i < count && !ret; i++)
+		ret = lend_listener_say_fn(l, all[i]);
+	lend_fns_put(all, count);
 	/*
 	 * No pause: the post, or the switch, has waited already.  Without a session there is nobody
 	 * to tell.

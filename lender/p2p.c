@@ -490,12 +490,6 @@ struct lend_grant {
 	struct lend_granted granted;
 };
 
-/* What lend_grant_link_to() looks for, and finds. */
-struct lend_link_search {
-	u16 node;
-	struct dlend_link *link;
-};
-
 /* Id of the grant that was made last (p2p lock). */
 static u32 lend_grant_last_id;
 
@@ -578,25 +572,6 @@ static bool lend_grant_fits(const struct lend_peer *peer, const struct lend_fn *
 	return all < LEND_PEER_MAX && of_fn < LEND_GRANTS_MAX;
 }
 
-static int lend_grant_link_match(struct dlend_link *link, void *arg)
-{
-	struct lend_link_search *search = arg;
-
-	if (dlend_link_peer(link) != search->node)
-		return 0;
-	search->link = dlend_link_get(link);
-	return 1;
-}
-
-/* A link to @node that is up, referenced, or NULL. */
-static struct dlend_link *lend_grant_link_to(u16 node)
-{
-	struct lend_link_search search = { .node = node };
-
-	dlend_links_each(true, lend_grant_link_match, &search);
-	return search.link;
-}
-
 /* The slot of a BAR that is mapped there, or ERR_PTR(). */
 static struct dlend_slot *lend_grant_slot(struct dlend_aperture *ap, const struct lend_bar *bar)
 {
@@ -652,32 +627,47 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	return 0;
 }
 
-int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
-{
-	u32 bar = le16_to_cpu(want->bar);
-	u16 node = le16_to_cpu(want->node);
-	struct dlend_link *link;
-	int ret = 0;
+/* What lend_grant_open() wants. */
+struct lend_grant_want {
+	struct lend_fn *fn;
+	u16 node;
+	u32 bar;
+	int ret;
+};
 
-	if (!lend_bar_whole(&fn->bar[bar]) || node == dlend_node_id())
+/* Grant it over the first link that leads to that node. */
+static int lend_grant_over(struct dlend_link *link, void *arg)
+{
+	struct lend_grant_want *want = arg;
+
+	if (dlend_link_peer(link) != want->node)
+		return 0;
+	guard(mutex)(&lend_p2p_lock);
+	if (!want->fn->p2p.link)
+		want->ret = -ESTALE;
+	else if (lend_grant_find(want->fn, want->node, want->bar))
+		want->ret = 0;
+	else
+		want->ret = lend_grant_new(want->fn, link, want->bar);
+	return 1;
+}
+
+int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *p)
+{
+	struct lend_grant_want want = { .fn = fn, .node = le16_to_cpu(p->node),
+					.bar = le16_to_cpu(p->bar), .ret = -EHOSTUNREACH };
+	u64 kib = fn->bar[want.bar].span >> 10;
+
+	if (!lend_bar_whole(&fn->bar[want.bar]) || want.node == dlend_node_id())
 		return -EINVAL;
-	link = lend_grant_link_to(node);
-	if (!link)
-		return -EHOSTUNREACH;
-	mutex_lock(&lend_p2p_lock);
-	if (!fn->p2p.link)
-		ret = -ESTALE;
-	else if (!lend_grant_find(fn, node, bar))
-		ret = lend_grant_new(fn, link, bar);
-	mutex_unlock(&lend_p2p_lock);
-	dlend_link_put(link);
-	if (ret == -EDQUOT)
+	dlend_links_each(true, lend_grant_over, &want);
+	if (want.ret == -EDQUOT)
 		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the share of the window to node %u that peer-to-peer may take: make the window larger in the NTB's set-up, or dlend_core.p2p_window_percent\n",
-				     bar, fn->bar[bar].span >> 10, node);
-	if (ret == -ENOSPC)
+				     want.bar, kib, want.node);
+	if (want.ret == -ENOSPC)
 		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the window to node %u, whose devices cannot reach it directly: make that window larger in the NTB's set-up\n",
-				     bar, fn->bar[bar].span >> 10, node);
-	return ret;
+				     want.bar, kib, want.node);
+	return want.ret;
 }
 
 void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)

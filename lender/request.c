@@ -325,7 +325,8 @@ static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 	mutex_unlock(&group->lock);
 	if (target != node)
 		return -EPERM;
-	source = lend_irq_source(link, want);
+	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
+				       le32_to_cpu(want->irq_handle));
 	if (IS_ERR(source))
 		return PTR_ERR(source);
 	mutex_lock(&group->lock);
