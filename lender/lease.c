@@ -127,7 +127,12 @@ static enum lend_event_type lend_group_judge(const struct lend_group *group)
 	return lend_group_is_kept_back(group) ? LEND_EV_INCOMPLETE : LEND_EV_OFFER;
 }
 
-void lend_group_try_offer(struct lend_group *group)
+/*
+ * Offer the group if all its functions are bound here, were reset and are prepared, and do not
+ * offer it otherwise.  Does nothing while a node has the group, or while it is being reset.  Group
+ * lock.
+ */
+static void lend_group_try_offer(struct lend_group *group)
 {
 	struct lend_event ev = { };
 	u32 todo;
@@ -190,7 +195,8 @@ void lend_group_ready(struct lend_fn *fn)
 	lend_outbox_tell(fn, LEND_TELL_OFFER);
 }
 
-void lend_group_drop_domain(struct lend_group *group)
+/* No transfer of the lease can come from the group's functions any more.  Group lock. */
+static void lend_group_drop_domain(struct lend_group *group)
 {
 	if (group->domain)
 		dlend_domain_destroy(group->domain);

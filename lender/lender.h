@@ -196,12 +196,6 @@ struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend
  */
 int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar);
 
-/** lend_bar_whole - can @bar (in) be reached by itself, not as a part of a page? Context: any. */
-static inline bool lend_bar_whole(const struct lend_bar *bar)
-{
-	return bar->span && bar->span == bar->size;
-}
-
 /**
  * lend_dma_map - map all entries of a message, or none
  * @fn: (in) function
@@ -721,31 +715,12 @@ const char *lend_group_state_name(const struct lend_group *group);
 int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo);
 
 /**
- * lend_group_try_offer - offer a group if it can be lent now, and do not offer it otherwise
- * @group: (in, out) group
- *
- * A group can be lent if all its functions are bound here, were reset and are prepared.  Does
- * nothing while somebody has the group, or while it is being reset.
- *
- * Context: process, group lock.
- */
-void lend_group_try_offer(struct lend_group *group);
-
-/**
  * lend_group_ready - a function was reset: its group may be whole now
  * @fn: (in, out) function, from lend_registry_join()
  *
  * Context: process; takes the group lock.
  */
 void lend_group_ready(struct lend_fn *fn);
-
-/**
- * lend_group_drop_domain - give up the domain and the link of a lease
- * @group: (in, out) group, from whose functions no transfer of that lease can come any more
- *
- * Context: process, group lock.
- */
-void lend_group_drop_domain(struct lend_group *group);
 
 /**
  * lend_group_join_set - put a group into a set, and tell all nodes

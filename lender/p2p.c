@@ -627,6 +627,12 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	return 0;
 }
 
+/* Can @bar be reached by itself, not as a part of a page? */
+static bool lend_bar_whole(const struct lend_bar *bar)
+{
+	return bar->span && bar->span == bar->size;
+}
+
 /* What lend_grant_open() wants. */
 struct lend_grant_want {
 	struct lend_fn *fn;
