@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device becomes a lent function: whether it can be lent, its name in the fabric, what the lender
- * claims of it, and what each borrower finds: it is reset, and its configuration space and its ROM
- * are copied.
+ * A device becomes a lent function: the checks whether it can be lent; the lender claims its DMA,
+ * its BARs and its interrupts, resets it, and copies its configuration space and its ROM.
  */
 #include <linux/aperture.h>
 #include <linux/crc32.h>
@@ -19,8 +18,8 @@
 #include "lender/lender.h"
 
 /*
- * Which devices can be lent, and which cannot: the checks before a device is touched, each with a
- * message that says why, and what to do.
+ * Checks before a device is touched.  Each has a message that says why the device cannot be lent,
+ * and what to do.
  */
 
 static bool lend_check_allow_ats;
@@ -43,7 +42,7 @@ static int lend_check_iommu(struct pci_dev *pdev)
 	return 0;
 }
 
-/* It has no reset of its own. */
+/* For a device that has no reset of its own. */
 static int lend_check_shared_reset(struct pci_dev *pdev)
 {
 	char other[32];
@@ -58,10 +57,10 @@ static int lend_check_shared_reset(struct pci_dev *pdev)
 }
 
 /*
- * A request with an address that the device has translated passes by the IOMMU, and it may go on
- * with an old translation until it answers that it has dropped it: a device that hangs does not.
- * The IOMMU's driver turns ATS on and off, some with each domain that is attached: so what counts
- * is what it is then, and the look at bind time only tells people early.
+ * The IOMMU does not check a request whose address the device has translated itself.  The device
+ * may use an old translation until it confirms that it has dropped it, and a device that hangs
+ * confirms nothing.  Drivers of IOMMUs turn ATS on and off, some whenever a domain is attached: so
+ * the check when a domain is attached decides, and the one at bind time only tells people early.
  */
 static int lend_check_ats(struct device *dev, void *unused)
 {
@@ -98,7 +97,7 @@ int lend_check_device(struct pci_dev *pdev, bool *shared)
 	return lend_check_iommu(pdev) ?: lend_check_ats(&pdev->dev, NULL);
 }
 
-/* A device's write to the MSI range is an interrupt.  Only remapping checks it: VFIO asks, too. */
+/* A device's write to the MSI range is an interrupt, and only interrupt remapping checks it. */
 static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	if (iommu_group_has_isolated_msi(iommu))
@@ -187,9 +186,9 @@ int lend_check_attach(struct dlend_domain *domain, struct lend_fn *fn)
 }
 
 /*
- * Expansion ROM of a lent function.  It is copied once, before the function is offered: borrowers
- * read it when their VMM starts, long before they have a lease.  To read it from the device at that
- * time would disturb the holder of the lease, because in many devices the ROM and the BARs share an
+ * The expansion ROM of a lent function is copied once, before the function is offered.  Borrowers
+ * read the copy when their VMM starts, long before they have a lease.  Reading the device then
+ * would disturb the holder of the lease, because in many devices the ROM and the BARs share an
  * address decoder.
  */
 
@@ -239,8 +238,8 @@ int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dle
 }
 
 /*
- * Making a function the lender's own: its DMA, its BARs and its interrupts; and the state that
- * every borrower finds: reset, with a snapshot of its configuration space.
+ * The lender claims a function's DMA, its BARs and its interrupts, resets it, and takes a snapshot
+ * of its configuration space.
  */
 
 static bool lend_claim_device_config = true;
@@ -252,8 +251,8 @@ MODULE_PARM_DESC(device_config,
 static const char lend_claim_owner[] = "dlend-lender";
 
 /*
- * A BAR smaller than a page can be mapped only if nothing else is in its page.  So that this stays
- * so, the rest of the page is claimed, too, beside the BAR below the same bridge.
+ * A BAR smaller than a page can be mapped only if nothing else is in its page.  To keep it so, the
+ * rest of the page is claimed, too, beside the BAR below the same bridge.
  * request_mem_region() would be wrong: it would also succeed where the rest of the page is inside a
  * BAR that no driver has claimed.
  */
@@ -345,9 +344,9 @@ static void lend_claim_msix(struct lend_fn *fn)
 }
 
 /*
- * How many vectors this host gives the device.  It may be fewer than the device has: the platform,
- * a quirk of a bridge above or an admin (msi_bus) may forbid them, and without interrupt remapping
- * a device gets one MSI only.  A guest must not see vectors that it cannot have.
+ * Number of vectors that this host gives the device.  The device may have more: the platform, a
+ * quirk of a bridge above or an admin (msi_bus) may forbid them, and without interrupt remapping a
+ * device gets one MSI only.  A guest must not see vectors that it cannot have.
  */
 static unsigned int lend_claim_vectors(struct pci_dev *pdev, unsigned int type)
 {
@@ -376,8 +375,8 @@ void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
 }
 
 /*
- * The 4 KiB are read as they are after a reset; then the addresses of this host are removed.  What
- * the device does not have is all ones, as on a bus.
+ * The 4 KiB are read as they are after a reset; then the addresses of this host are removed.
+ * Registers that the device does not have are all ones, as on a bus.
  */
 static void lend_claim_snapshot(struct lend_fn *fn)
 {
@@ -441,7 +440,7 @@ int lend_claim_take(struct lend_fn *fn)
 	}
 	pci_clear_master(pdev);
 	fn->claimed = lend_claim_select(pdev);
-	/* The display that the host has booted on, as vfio-pci does. */
+	/* As vfio-pci does: the host's boot display lets go of the device. */
 	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
 		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
 	ret = ret ?: pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
@@ -467,8 +466,8 @@ int lend_claim_clean(struct lend_fn *fn)
 	char other[32];
 
 	/*
-	 * The kernel lists a reset of the bus for a function that was the first there when it was
-	 * found, and does not do it.
+	 * For a function that was found first on its bus, the kernel may list a reset of the bus
+	 * that it does not do.
 	 */
 	if (ret == -ENOTTY && !lend_bus_reset_can(fn->pdev, other, sizeof(other))) {
 		fn->shared_reset = true;
@@ -505,7 +504,7 @@ int lend_claim_learn(struct lend_fn *fn)
 	if (!fn->saved)
 		return -ENOMEM;
 	lend_rom_copy(fn);
-	/* What the device says by itself; an administrator may know better (driver.c). */
+	/* The device's own serial number, unless an administrator has written one (driver.c). */
 	if (serial && !fn->identity[0])
 		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
 	lend_claim_snapshot(fn);

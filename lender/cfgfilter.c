@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What of a lent function's real configuration space a borrower may write and read: pure logic.
+ * Which registers of a lent function's real configuration space a borrower may write and read.
  *
- * The rule is that a borrower writes what is the device's own (dlend/caps.h), as it comes.  COMMAND
+ * The rule is that a borrower writes the device's own registers (dlend/caps.h) directly.  COMMAND
  * (memory decoding, bus mastering, INTx), BARs, MSI, MSI-X, power management, link control and
  * everything that decides where a device's accesses go belong to the lender; a borrower asks for
  * changes of these by other messages.
- *
- * Knows no device and no message.
  */
 #include <linux/kernel.h>
 #include <linux/minmax.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What of a lent function's real configuration space a borrower may write and read: pure logic,
- * made from the 4 KiB as they are after a reset.  Knows no device and no message.
+ * Which registers of a lent function's real configuration space a borrower may write and read: pure
+ * logic, made from the 4 KiB as they are after a reset.  It knows no device and no message.
  */
 #ifndef DLEND_LENDER_CFGFILTER_H
 #define DLEND_LENDER_CFGFILTER_H
@@ -9,10 +9,10 @@
 #include <dlend/caps.h>
 
 /**
- * struct lend_cfgfilter - what of one function is whose
+ * struct lend_cfgfilter - which registers of one function a borrower may write and read
  * @caps: registers of the device's own, which a borrower may write
  * @hide: bits that a borrower reads as 0: addresses of this host
- * @vpd: where the capability for Vital Product Data is; 0: nowhere
+ * @vpd: where the capability for Vital Product Data is; 0: there is none
  */
 struct lend_cfgfilter {
 	struct dlend_caps caps;
@@ -30,7 +30,7 @@ enum lend_cfgfilter_way {
 
 /**
  * lend_cfgfilter_init - walk the capabilities of a function
- * @filter: (out) what is whose
+ * @filter: (out) filter
  * @cfg: (in) DLEND_CFG_SIZE bytes of configuration space, as they are after a reset; not trusted;
  *	all ones where the function has nothing
  * @device_specific: (in) also allow writes above the header to bytes that belong to no capability
@@ -40,8 +40,8 @@ enum lend_cfgfilter_way {
 void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool device_specific);
 
 /**
- * lend_cfgfilter_way - what becomes of a write
- * @filter: (in) what is whose
+ * lend_cfgfilter_way - how a write is done
+ * @filter: (in) filter
  * @offset: (in) of the access, in bytes; not trusted
  * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
  *
@@ -52,7 +52,7 @@ enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, 
 
 /**
  * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
- * @filter: (in) what is whose
+ * @filter: (in) filter
  * @offset: (in) as for lend_cfgfilter_way()
  * @size: (in) as for lend_cfgfilter_way()
  * @value: (in) value that was just read there

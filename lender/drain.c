@@ -2,10 +2,10 @@
 /*
  * Whether a device falls silent when its guest stands still: see drain.h.
  *
- * A disk has so many commands, ends them, and interrupts for each.  What comes from outside, as
- * frames do, never ends, but whoever sent it sends it again.
+ * A disk ends the commands that it has, and interrupts for each.  Frames of a network come without
+ * end, but their senders send them again if they are lost.
  *
- * Knows classes of devices; neither devices nor clocks.
+ * This file knows classes of devices; neither devices nor clocks.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -20,7 +20,7 @@
 
 enum lend_drain lend_drain_kind(u32 class)
 {
-	/* Peers write into its guest's memory, and believe what it acknowledges. */
+	/* Its peers write into the guest's memory, and rely on what the device acknowledges. */
 	if (class >> 8 == LEND_CLASS_INFINIBAND)
 		return LEND_NEVER;
 	if (class >> 8 == LEND_CLASS_USB)

@@ -8,7 +8,7 @@
 /* What a device does while its guest stands still. */
 enum lend_drain {
 	LEND_DRAINS,	/* it ends what it was asked to do, and then does nothing: disks */
-	LEND_CUT,	/* it never ends, and what is lost is made good: networks, sound */
+	LEND_CUT,	/* it never ends, and its users make up for losses: networks, sound */
 	LEND_TRIED,	/* it never ends; whether it survives a loss has to be tried: USB */
 	LEND_NEVER,	/* it never ends, and no driver survives a loss: GPUs, the rest */
 };
@@ -24,7 +24,7 @@ enum lend_drain lend_drain_kind(u32 class);
 /**
  * lend_drain_moves - may a device move to another node with its VM?
  * @kind: (in) what it does
- * @cut: (in) whoever moves the VM puts up with what is lost
+ * @cut: (in) the administrator who moves the VM accepts losses
  * @tried: (in) an administrator has tried this model
  *
  * Context: any. Return: it may.

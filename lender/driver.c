@@ -29,8 +29,8 @@
 #include "lender/trace.h"
 
 /*
- * What the PCI core tells of errors and resets of lent functions (struct pci_error_handlers), and
- * what that means for a lease.
+ * Errors and resets of lent functions, as the PCI core tells of them (struct pci_error_handlers),
+ * and their effect on a lease.
  */
 
 /*
@@ -43,7 +43,7 @@ static bool lend_error_is_own(struct pci_dev *pdev)
 	u32 status, mask;
 	u16 devsta;
 
-	/* Not known: firmware has cleared it, or a bridge reports for a device without PCIe. */
+	/* Not known: firmware has cleared the registers, or a bridge reports for a PCI device. */
 	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
 		return true;
 	if (!at) {
@@ -65,13 +65,13 @@ static bool lend_error_command(struct lend_fn *fn, u16 bit)
 }
 
 /*
- * The PCI core tells every function below a port of an error of any of them.  If the link to them
- * works (the state is not "frozen"), and this function answers, has no error of its own and was
- * not reset, its lease can go on.
+ * The PCI core tells every function below a port of an error of any of them.  If the port's link
+ * works (the state is not "frozen"), and this function answers, has no error of its own and was not
+ * reset, its lease can go on.
  */
 static bool lend_error_unharmed(struct lend_fn *fn)
 {
-	/* A virtual function has no such bit of its own: it is its physical function's. */
+	/* A virtual function has no such bit: its physical function's counts. */
 	if (!lend_error_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
 		return false;
 	return !READ_ONCE(fn->error_until) && !lend_reset_answers(fn) &&
@@ -85,7 +85,7 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 	if (state == pci_channel_io_frozen || !lend_error_unharmed(fn))
 		lend_lease_error(fn);
 	if (state == pci_channel_io_perm_failure) {
-		/* One neighbour without a driver causes this state, too: our own reset decides. */
+		/* A neighbour without a driver causes this state, too: our own reset decides. */
 		lend_lease_error_over(fn);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
@@ -124,10 +124,9 @@ static void lend_error_resume(struct pci_dev *pdev)
 }
 
 /*
- * A reset that is asked for through sysfs knows nothing of a lease.  A guest of this host still
- * reaches the BARs: see lend_bars_guarded().  A reset for a borrower has hidden the BARs already,
- * and shows them again only if it has succeeded.  The reset in probe() comes before there is driver
- * data.
+ * A reset through sysfs does not know of a lease.  A guest of this host still reaches the BARs: see
+ * lend_bars_guarded().  A reset for a borrower has hidden the BARs already, and shows them again
+ * only if it has succeeded.  When probe() resets a function, there is no driver data yet.
  */
 static void lend_error_reset_prepare(struct pci_dev *pdev)
 {
@@ -241,7 +240,7 @@ static void lend_debugfs_init(void)
 }
 
 /*
- * What an admin sees of a function bound to dlend-lender, and can do about it, in
+ * Attributes of a function that is bound to dlend-lender, for administrators:
  * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender).
  */
 
@@ -312,7 +311,7 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(fabric_name);
 
-/* Nobody has the group any more, and its reset is over; or its driver lets go, and waits for us. */
+/* No node has the group, and its reset is over; or the function is being unbound, which waits. */
 static bool lend_sysfs_is_back(const struct lend_fn *fn)
 {
 	enum dlend_offer_state state = READ_ONCE(fn->group->lease.state);
@@ -337,7 +336,7 @@ static void lend_sysfs_ask_back(struct lend_group *group)
 	}
 }
 
-/* Say what was waited for: a reset may take longer than the borrower. */
+/* Say whether the borrower or the reset took too long. */
 static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
 	char node[DLEND_NODE_LABEL_LEN];
@@ -455,7 +454,7 @@ static int lend_sysfs_parse_whom(const char *word, struct lend_for *whom)
 	return guid_is_null(&vm) ? -EINVAL : 0;
 }
 
-/* "none", or for whom, and for how many seconds. */
+/* "none"; or a node or a VM, and a number of seconds. */
 static int lend_sysfs_parse_reserved(const char *buf, struct lend_for *whom, u32 *seconds)
 {
 	char words[64], *rest, *word;
@@ -508,7 +507,7 @@ static int lend_sysfs_read_name(char *name, const char *buf)
 	if (strcspn(buf, "\n") >= DLEND_NODE_NAME_LEN)
 		return -EINVAL;
 	strscpy(name, buf, strcspn(buf, "\n") + 1);
-	/* What no name may have is a "?" from here on. */
+	/* dlend_name_read() puts "?" for each character that no name may have. */
 	dlend_name_read(name, name);
 	return !name[0] || strchr(name, '?') ? -EINVAL : 0;
 }
@@ -535,7 +534,7 @@ static ssize_t identity_show(struct device *dev, struct device_attribute *attr, 
 	return sysfs_emit(buf, "%s\n", fn->identity);
 }
 
-/* Before it is offered: its borrowers take it for another device if that changes. */
+/* Only before the function is offered: a borrower takes it for another device if this changes. */
 static ssize_t identity_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
 {
@@ -608,7 +607,7 @@ static const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, 
  * unless the admin has chosen an alias for it ("dlend lend --as", the attribute lend_as).
  */
 
-/* By lend_alias_key(), the bus, device and function number that each device has in its name. */
+/* By lend_alias_key(): the bus, device and function number that a device has in its name. */
 static DEFINE_XARRAY(lend_aliases);
 
 static unsigned long lend_alias_key(u32 domain, u16 real)
@@ -669,8 +668,8 @@ static int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
 
 /*
  * Functions that are bound, and offered later.  The admin writes a reservation, a set and a clique
- * into attributes that are there only when the function is bound.  A function that was bound by
- * lend_prepare is not offered before that is done, so nobody can borrow what is another's.
+ * into attributes that exist only when the function is bound.  A function that was bound by
+ * lend_prepare is not offered before that is done, so no node can borrow it too early.
  */
 
 /* The prepare lock: guards lend_prepare_dev, from before a device is bound until it is. */
@@ -714,13 +713,13 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	dlend_owner_init(&fn->memory[0], DLEND_OWNER_RAM);
 	dlend_owner_init(&fn->memory[1], DLEND_OWNER_RAM);
 	lend_p2p_init(fn);
-	/* Its injected faults hit its first reset, too. */
+	/* Injected faults hit the first reset, too. */
 	fn->fail_reset = READ_ONCE(lend_debugfs_fail_reset);
 	fn->slow_reset_ms = READ_ONCE(lend_debugfs_slow_reset_ms);
 	return fn;
 }
 
-/* What it takes of links is for others, from now on. */
+/* Undo lend_lease_bind(); the function's places in links are free for other functions. */
 static void lend_driver_leave(struct lend_fn *fn)
 {
 	lend_lease_unbind(fn);
@@ -738,7 +737,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 		return ret;
 	lend_claim_interrupts(fn, iommu);
 	pci_intx(pdev, 0);
-	/* What it holds is nobody's business until it was reset with all others. */
+	/* No node may have it before it was reset with all others. */
 	fn->dirty = fn->shared_reset;
 	ret = lend_lease_bind(fn, iommu_group_id(iommu), members);
 	if (ret) {
@@ -746,7 +745,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	/* Who has no reset of its own is clean when all that is reset with it is here. */
+	/* A function without a reset of its own is clean when it was reset with all others. */
 	if (!fn->shared_reset)
 		ret = lend_claim_clean(fn);
 	if (!ret && !fn->shared_reset)
@@ -809,7 +808,7 @@ static void lend_driver_remove(struct pci_dev *pdev)
 {
 	struct lend_fn *fn = pci_get_drvdata(pdev);
 
-	/* First, so that a guest does not reach the function while the rest is undone. */
+	/* First: a guest must not reach the function while the rest is undone. */
 	lend_driver_leave(fn);
 	debugfs_remove_recursive(fn->debugfs);
 	lend_claim_release(fn);
@@ -827,7 +826,7 @@ static struct pci_driver lend_driver = {
 	.driver_managed_dma = true,
 };
 
-/* Before remove(), the driver core waits for whoever is in an attribute, which may be a reclaim. */
+/* Before remove(), the driver core waits for users of attributes, which may wait in a reclaim. */
 static void lend_driver_unbinds(struct device *dev)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
@@ -838,7 +837,7 @@ static void lend_driver_unbinds(struct device *dev)
 	wake_up_all(&fn->group->wait);
 }
 
-/* The members of an IOMMU group may have changed: functions count even if nobody binds them. */
+/* The members of an IOMMU group may have changed: functions without a driver count, too. */
 static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)

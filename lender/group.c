@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which functions are bound to dlend-lender, which groups they form, and which groups belong to one
- * set.  Knows nothing of what happens to a lease.
+ * set.  This file knows nothing of what happens to a lease.
  */
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -12,12 +12,12 @@
 #include "lender/group.h"
 
 /*
- * Sets: groups that belong together, and that one node alone may have at a time.  Who has the first
- * one keeps the others from all other nodes: each other member's lease says which nodes may borrow
- * a member (lend_hold_keeper()).
+ * Sets: groups that belong together, and that only one node may have at a time.  A node that has
+ * one member keeps the others from all other nodes: each other member's lease says which nodes may
+ * borrow a member (lend_hold_keeper()).
  *
- * Takes nothing from who has a member.  A fence passes here, too: the lock is held for no longer
- * than it takes to look at all members.
+ * A set takes no group away from a node.  A fence takes the set lock, too: so the lock is held for
+ * no longer than it takes to look at all members.
  */
 
 /*
@@ -33,7 +33,7 @@ static bool lend_set_has_both(const struct lend_group *a, const struct lend_grou
 	return a != b && !strcmp(a->set.name, b->set.name);
 }
 
-/* Whom the other members keep @group for; 0: @node may have it.  Set lock. */
+/* The node that the other members keep @group for; 0: @node may have it.  Set lock. */
 static u16 lend_set_keeper(const struct lend_group *group, u16 node)
 {
 	const struct lend_group *other;
@@ -47,7 +47,7 @@ static u16 lend_set_keeper(const struct lend_group *group, u16 node)
 	return DLEND_NODE_NONE;
 }
 
-/* Set lock.  Return: there are others. */
+/* Nodes have to be told of the other members.  Set lock.  Return: there are others. */
 static bool lend_set_tell_others(const struct lend_group *group)
 {
 	struct lend_group *other;
@@ -145,11 +145,11 @@ bool lend_set_heard(struct lend_group *group)
 
 struct workqueue_struct *lend_wq;
 
-/* The registry lock: guards what follows.  Whoever has it waits for nobody. */
+/* The registry lock: guards the variables below.  Code that holds it waits for nothing. */
 static DEFINE_MUTEX(lend_registry_lock);
 static LIST_HEAD(lend_registry_groups);
 static LIST_HEAD(lend_registry_fns);
-/* Not below any epoch of a group that is gone; 0: no group has gone yet. */
+/* No epoch of a group that is gone is above it; 0: no group has gone yet. */
 static u32 lend_registry_epoch_floor;
 
 static void lend_group_release(struct kref *ref)
@@ -275,7 +275,7 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 	return -ENOSPC;
 }
 
-/* The group, referenced; it may be forgotten before its lock is taken. */
+/* The group, referenced; its last function may leave before the caller takes its lock. */
 static struct lend_group *lend_group_get(int id, unsigned int members,
 					 void (*init)(struct lend_group *group))
 {
@@ -288,7 +288,10 @@ static struct lend_group *lend_group_get(int id, unsigned int members,
 	return group;
 }
 
-/* Return: it has no function any more, and nobody finds it: its reference is the caller's. */
+/*
+ * Take the group from the list if its last function has left.  Registry lock.  Return: it was; the
+ * caller has the list's reference.
+ */
 static bool lend_group_unlist(struct lend_group *group)
 {
 	if (memchr_inv(group->fn, 0, sizeof(group->fn)))
@@ -328,7 +331,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 		group = lend_group_get(id, members, init);
 		if (!group)
 			return -ENOMEM;
-		/* Said here, and not under the registry's lock, of which the same is said. */
+		/* Not under the registry lock, of which lockdep is told the same. */
 		dlend_waits_for_no_peer(&group->lock);
 		ret = lend_group_enter(group, fn);
 		lend_group_put(group);
@@ -351,7 +354,7 @@ void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg)
 	struct lend_group *group, **all;
 	unsigned int i, n = 0;
 
-	/* References keep them: a visit may wait for long, and nobody may wait for this walk. */
+	/* With references and without the lock: a visit may wait for long. */
 	mutex_lock(&lend_registry_lock);
 	all = kcalloc(list_count_nodes(&lend_registry_groups) + 1, sizeof(*all),
 		      GFP_KERNEL | __GFP_NOFAIL);

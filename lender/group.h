@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions that are bound to dlend-lender; groups: the functions of one IOMMU group, which are
- * leased together; where groups and functions are found; sets of groups; and the order of all locks
- * of the lender.
+ * Functions that are bound to dlend-lender, their groups, and sets of groups; and the order of all
+ * locks of the lender.
  *
  * Locks, in the order in which they are taken:
  *
  *   lend_prepare_lock		(driver.c) a device is being bound, to be offered later.
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
- *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
- *				tries to get it, and gives up after a while.
- *   lend_offer_lock		(outbox.c) the announcer reads a function's state.
+ *				Code that holds a lock below never waits for it: lend_reset_fn()
+ *				tries to take it, and gives up after a while.
+ *   lend_offer_lock		(outbox.c) held while a function's state is read for a message.
  *   lend_group.reset_lock	(here) resets of a group, which take seconds, and words of VPD.  A
  *				fence never takes it.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
- *   lend_registry_lock		(group.c) which groups and functions there are.  Nobody waits
- *				with it: whoever walks over groups has references instead.
- *   lend_set_lock		(group.c) which groups belong together, and who has them: each lease
- *				changes under it, too.  Because of it nobody needs the locks of two
- *				groups to know that, and who only reads a lease needs no group lock.
+ *   lend_registry_lock		(group.c) which groups and functions there are.  Code that holds it
+ *				waits for nothing: a walk over groups holds references instead.
+ *   lend_set_lock		(group.c) which groups belong together, and which node has each:
+ *				every lease changes under this lock, too.  So no code needs the
+ *				locks of two groups, and code that only reads a lease needs no group
+ *				lock.
  *   lend_bars_closed_lock	(reach.c) offsets in quarantine.
- *   lend_p2p_lock		(p2p.c) who reaches whose BARs.  Because of it nobody needs
- *				the locks of two groups for peer-to-peer.
- *   lend_listeners_lock	(outbox.c) what still has to be told to peers; a spinlock.
+ *   lend_p2p_lock		(p2p.c) which function reaches which BARs.  So no code needs the
+ *				locks of two groups for peer-to-peer.
+ *   lend_listeners_lock	(outbox.c) what peers have not heard yet; a spinlock.
  *   lend_irqs.lock		(here, taken in irq.c) INTx masked or not; taken in hard interrupt.
  *
  * Code that holds one of these locks never posts a message, never reads a peer's memory and never
@@ -62,8 +62,8 @@ struct lend_windows;
  * @span: bytes that a lease maps into the aperture; 0: the BAR cannot be mapped
  * @flags: DLEND_BAR_F_*
  * @phys: its physical address in this host
- * @pad: rest of the page of a BAR that is smaller than a page, claimed so that nobody else gets it;
- *	NULL: the BAR needs none
+ * @pad: the rest of the page, if the BAR is smaller than a page; it is claimed so that no other
+ *	device gets it.  NULL: the BAR needs none
  * @hole: first byte of the part that a borrower must not reach (the MSI-X table)
  * @hole_end: first byte behind that part; no hole if it is not above @hole
  */
@@ -98,8 +98,8 @@ struct lend_vector {
  * @count: number of vectors that are requested
  * @vec: these vectors
  * @lock: guards @masked against the interrupt handler
- * @exclusive: the device cannot mask INTx by itself, so this host masks the line, and nobody
- *	shares the line
+ * @exclusive: the device cannot mask INTx by itself, so this host masks the line, and no other
+ *	device shares the line
  * @masked: INTx is masked until the guest has served it
  * @total: interrupts of vectors that have been freed, for debugfs
  * @direct: the device itself writes them to the borrower: no handler here takes or counts them
@@ -145,7 +145,7 @@ enum lend_tell {
 	LEND_TELLS
 };
 
-/* Why nobody reaches a function's BARs: see lend_fence_hide(). */
+/* Why a function's BARs are out of reach: see lend_fence_hide(). */
 #define LEND_HIDDEN_REQUEST	0x1	/* a reset that its holder asked for runs, or has failed */
 #define LEND_HIDDEN_CORE	0x2	/* the PCI core resets it, and holds the device lock */
 
@@ -177,9 +177,9 @@ enum lend_tell {
  * @lent: the holder of the group's lease has this function (group lock)
  * @dirty: was lent, or had an error, or this host slept, since its last good reset (group lock)
  * @broken: its last reset failed (group lock)
- * @removing: the driver is being unbound: nobody else may wait for the device lock
+ * @removing: the driver is being unbound: no other thread may wait for the device lock
  * @gone: withdrawn: nothing is read of it any more (lend_offer_lock)
- * @hidden: LEND_HIDDEN_*, why no BAR is in reach; 0: all are, while the function is lent (group
+ * @hidden: LEND_HIDDEN_*, why no BAR is in reach; 0: while the function is lent, all are (group
  *	lock)
  * @no_snoop: No Snoop was enabled when the function was bound
  * @shared_reset: it has no reset of its own, but its slot or its bus can be reset
@@ -198,9 +198,9 @@ enum lend_tell {
  * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
  *	lent over that link (outbox.c)
  * @win: BARs in the aperture while the function is lent, else NULL (reach.c, group lock)
- * @memory: owners of the guest memory that is mapped through this function (reach.c): one of the
- *	holder's, one of who prepares to take the function over
- * @which: the holder's of @memory (group lock)
+ * @memory: owners of the guest memory that is mapped through this function (reach.c): one for the
+ *	holder, one for the node that prepares to take the function over
+ * @which: index of the holder's in @memory (group lock)
  * @p2p: as a target and a source of peer-to-peer
  * @irq: its interrupts while it is lent
  * @debugfs: its folder
@@ -245,7 +245,7 @@ struct lend_fn {
 	struct dentry *debugfs;
 };
 
-/* Can others have it at all?  Context: any. */
+/* Can nodes borrow @fn at all?  Context: any. */
 static inline bool lend_fn_is_offered(const struct lend_fn *fn)
 {
 	return fn->ready && !fn->preparing;
@@ -270,8 +270,9 @@ struct lend_standby {
  * struct lend_member - a group as a member of a set (lend_set_lock)
  * @node: in the list of all members
  * @name: of the set; empty: it is in none
- * @hold: who has the group
- * @stale: another member's @hold has changed, and nobody was told what that means for this one
+ * @hold: which node has the group
+ * @stale: another member's @hold has changed, and nodes were not told yet what that means for this
+ *	one
  */
 struct lend_member {
 	struct list_head node;
@@ -281,32 +282,33 @@ struct lend_member {
 };
 
 /**
- * struct lend_group - what is leased: the functions of one IOMMU group
+ * struct lend_group - the functions of one IOMMU group, which are leased together
  * @node: in the registry's list
  * @ref: references; lend_group_put()
  * @id: number of the IOMMU group
  * @members: functions in the IOMMU group (without bridges), as counted when one of them was bound,
- *	or when one came or went while nobody had the group
+ *	or when one came or went while no node had the group
  * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
- *	this lender has it, not even in another PCI domain.  It does not change while somebody has
- *	the group
+ *	this lender has it, not even in another PCI domain.  It does not change while a node has the
+ *	group
  * @reset_lock: one reset at a time in a group, and none while a word of VPD is moved
  * @lock: the group lock: guards everything below
  * @lease: state of the lease
  * @fn: functions that are bound, by lend_fn.index
  * @ready: how many of them were reset and can be offered
- * @withdrawn: its lender wants it back: who has it may keep it, and nobody gets it after that
+ * @withdrawn: its lender wants it back: a node that has it may keep it, and no node gets it after
+ *	that
  * @resetting: functions that are being reset together, a bit per lend_fn.index (reset.c); read
  *	without the lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
- * @standby: what a node has got so far that prepares itself to take the lease over
- * @expire: work: nobody has taken over what the holder gave away
- * @parked_until: it does not end before then, in jiffies
+ * @standby: what the node has so far that prepares to take the lease over
+ * @expire: work: no node has taken over the lease that the holder gave away
+ * @parked_until: the device is parked until then, in jiffies
  * @unreserve: work: the reservation is over
  * @reserved_until: in jiffies of 64 bits; 0: without end
- * @set: its set, and what the others of that need to know of it
- * @recover: work: lend_recover_work()
+ * @set: its set, and what the other members need to know of this one
+ * @recover: work: resets the functions that were lent, and offers the group again
  * @say: work: tells user space of a new state
  * @wait: woken when something about the state has changed
  */
@@ -352,7 +354,7 @@ struct lend_walk {
 	struct lend_fn *fn;
 };
 
-/** lend_walk_next - @w->fn = the next function that is bound. Return: there is one. */
+/** lend_walk_next - find the next function that is bound, @w->fn. Return: there is one. */
 static inline bool lend_walk_next(struct lend_walk *w)
 {
 	for (w->fn = NULL; w->left && !w->fn; w->left &= w->left - 1)
@@ -362,7 +364,7 @@ static inline bool lend_walk_next(struct lend_walk *w)
 
 /**
  * lend_set_put - put a group into a set
- * @group: (in, out) group; who has it now keeps it
+ * @group: (in, out) group; a node that has it keeps it
  * @name: (in) name of the set, as of dlend_name_read(); "": none
  *
  * Context: process, group lock; takes lend_set_lock.
@@ -387,7 +389,8 @@ void lend_set_name(const struct lend_group *group, char *name);
  * @todo: (out) as of lend_lease_step()
  * @others: (out) what nodes are told of other members has changed (lend_set_heard())
  *
- * Nobody else borrows a member of the set meanwhile: so no two nodes get one each.
+ * No other member of the set changes hands during the call: so no two nodes get one each.
+ *
  * Context: process, group lock; takes lend_set_lock.
  * Return: as lend_lease_step().
  */
@@ -407,7 +410,7 @@ bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom);
  * @group: (in) group
  * @lease: (out) its lease as it is now
  *
- * Context: process; takes lend_set_lock, and waits for nobody who has the group lock.
+ * Context: process; takes lend_set_lock, and does not wait for the group lock.
  */
 void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
 
@@ -416,7 +419,7 @@ void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
  * @group: (in) group
  * @lease: (in) its lease, or a copy of it
  * @whom: (in) that node, and the VM that it asks for; NULL: this host's administrator
- * @holder: (out) who has the group, or may have it alone; 0: nobody, or only a VM may
+ * @holder: (out) node that has the group, or that alone may have it; 0: none, or only a VM may
  *
  * Context: process; takes lend_set_lock.
  */
@@ -424,8 +427,8 @@ enum dlend_offer_state lend_set_told(const struct lend_group *group, const struc
 				     const struct lend_for *whom, u16 *holder);
 
 /**
- * lend_set_heard - is there news of other members, so that nodes have to be told of this one?
- * @group: (in, out) group; when this is asked again, only later news count
+ * lend_set_heard - do nodes have to be told of a group because of other members of its set?
+ * @group: (in, out) group; the next call counts only later changes
  *
  * Context: process; takes lend_set_lock.
  */
@@ -450,7 +453,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 		       void (*init)(struct lend_group *group));
 
 /**
- * lend_registry_forget - a function is being unbound: nobody finds it any more
+ * lend_registry_forget - a function is being unbound: it is not found any more
  * @fn: (in, out) function, from lend_registry_join(); keeps its reference to the group
  *
  * Context: process, group lock; takes the registry lock.
@@ -462,7 +465,7 @@ bool lend_registry_forget(struct lend_fn *fn);
 /**
  * lend_registry_each_group - call a function for every group
  * @visit: (in) called with no lock held; may take the group lock.  The group's last function may
- *	have left meanwhile
+ *	have left by then
  * @arg: (in) passed on to @visit
  *
  * Context: process; takes the registry lock.

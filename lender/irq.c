@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
- * borrower's doorbell is rung; or the device itself writes them to the borrower
+ * Interrupts of a lent function.  Handlers here take them, count them in the borrower's memory, and
+ * ring the borrower's doorbell; or the device itself writes them to the borrower
  * (lend_direct_up()).
  *
- * On the way down the vectors are freed first, so that no handler runs any more, and then the
- * source is closed.
+ * When they are taken down, the vectors are freed first, so that no handler runs any more, and then
+ * the source is closed.
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -70,11 +70,11 @@ void lend_irq_unmask(struct lend_fn *fn)
 	spin_unlock_irq(&irqs->lock);
 	if (!again)
 		return;
-	/* The group lock is held: this is no place to read the peer. */
+	/* A thread reads the peer, as the group lock is held here. */
 	dlend_irq_fire(irqs->source, 0, true);
 }
 
-/* MSI-X has one bit for all vectors: what comes while it is set is pending in the device. */
+/* MSI-X has one bit for all vectors: while it is set, interrupts are pending in the device. */
 void lend_irq_hold(struct lend_fn *fn, bool mask)
 {
 	u16 at = fn->pdev->msix_cap + PCI_MSIX_FLAGS, flags;
@@ -158,7 +158,7 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-/* Have so many vectors of this host. Group lock. Return: 0; or as pci_alloc_irq_vectors(). */
+/* Allocate vectors of this host. Group lock. Return: 0; or as pci_alloc_irq_vectors(). */
 static int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
@@ -184,8 +184,8 @@ static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 }
 
 /*
- * Devices whose INTx is not masked by the bit that pci_intx_mask_supported() finds, and that the
- * kernel's own quirks do not name: people use them by vfio-pci with nointxmask.
+ * Devices whose INTx the bit that pci_intx_mask_supported() finds does not mask, and that the
+ * kernel's own quirks do not name.  People use them by vfio-pci with nointxmask.
  */
 static const struct pci_device_id lend_irq_no_mask[] = {
 	{ PCI_DEVICE(PCI_VENDOR_ID_XILINX, PCI_DEVICE_ID_XILINX_HAMMERFALL_DSP_MADI) },
@@ -222,8 +222,8 @@ void lend_irq_restore_intx(struct lend_fn *fn)
  * Interrupts that no handler takes here: the device writes its messages through the second window
  * of the link into the borrower's IOMMU.
  *
- * Where an x86 processor takes interrupts (from 0xfee00000 on) an IOMMU translates nothing.  So the
- * device writes to the addresses behind that, which its domain maps to the window.
+ * IOMMUs do not translate the addresses at which x86 processors take interrupts (from 0xfee00000
+ * on).  So the device writes to the addresses behind these, which its domain maps to the window.
  */
 
 #define LEND_DIRECT_IOVA	0xfef00000u
@@ -243,7 +243,7 @@ static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 	if (ret)
 		return ret;
 	ret = dlend_domain_map(fn->group->domain, &fn->irq.owner, &r);
-	/* The guest has memory there, or the IOMMU something of its own. */
+	/* The guest has memory there, or the platform keeps these addresses. */
 	return ret == -EEXIST || ret == -ERANGE ? -EOPNOTSUPP : ret;
 }
 
@@ -255,7 +255,7 @@ static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_
 		.data = le32_to_cpu(m->data),
 	};
 
-	/* Those of MSI differ in the number that the device adds. */
+	/* MSI has one message for all vectors, to which the device adds the number. */
 	if (!index || fn->pdev->msix_enabled)
 		pci_write_msi_msg(irq, &msg);
 	pci_msi_unmask_irq(irq_get_irq_data(irq));
@@ -280,8 +280,8 @@ static int lend_direct_up(struct lend_fn *fn, const struct dlend_p_direct *p,
 }
 
 /*
- * The answer to a read cannot pass what the device has written.  From here to the borrower it is
- * pushed before the borrower has its answer (lend_request_message()).
+ * The answer to a read cannot pass the device's writes.  They are pushed from here to the borrower
+ * before the borrower has the reply to its request (dlend_tx_send()).
  */
 static void lend_direct_finish(struct lend_fn *fn)
 {
@@ -339,12 +339,12 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p
 	int ret = 0;
 
 	lend_irq_down(fn);
-	/* What was sent comes before the answer, with which the borrower frees its vectors. */
+	/* Interrupts that were sent arrive before the reply, after which the borrower frees vectors. */
 	if (was_direct)
 		lend_direct_finish(fn);
 	if (mode != DLEND_IRQ_NONE)
 		ret = lend_irq_up(fn, mode, count, direct, message);
-	/* Of the direct way the borrower only asks whether it can be had. */
+	/* -EOPNOTSUPP is no failure: the borrower asks whether the direct way is possible. */
 	if (ret && ret != -EOPNOTSUPP)
 		dev_err_ratelimited(&fn->pdev->dev,
 				    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Leases: a node borrows a function or returns it, or something takes the function away.  Every
- * change of a lease goes through here, as an event of the state machine in lease_sm.c; then this
+ * Leases: a node borrows a function or returns it, or the function is taken away.  Every change of
+ * a lease is an event of the state machine in lease_sm.c, which this file gives to it; then this
  * file does what the machine says (LEND_DO_*).
  */
 #include <linux/device.h>
@@ -20,7 +20,7 @@
 
 /*
  * A group and its members: whether all functions of an IOMMU group are here, so that the group can
- * be offered; and what peers and user space are told when that, or the lease, changes.
+ * be offered.  Peers and user space are told when that, or the lease, changes.
  */
 
 /* Group lock. */
@@ -42,7 +42,7 @@ const char *lend_group_state_name(const struct lend_group *group)
 	state = lend_set_told(group, &group->lease, NULL, &holder);
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
-	/* Bound, and cannot be borrowed: not prepared, or a function of its group is missing. */
+	/* It is bound and cannot be borrowed: not prepared, or a function of its group is missing. */
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
@@ -116,7 +116,7 @@ static void lend_group_recount(struct lend_group *group)
 	lend_outbox_tell_group(group, LEND_TELL_OFFER);
 }
 
-/* What is to become of a group that nobody has.  Group lock. */
+/* What happens to a group that no node has.  Group lock. */
 static enum lend_event_type lend_group_judge(const struct lend_group *group)
 {
 	if (!group->ready || group->ready != group->members)
@@ -137,7 +137,7 @@ static void lend_group_try_offer(struct lend_group *group)
 	struct lend_event ev = { };
 	u32 todo;
 
-	/* During a lease the group is not counted again: the end of the lease does that. */
+	/* During a lease the members are not counted again: that is done when the lease ends. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	lend_group_recount(group);
@@ -185,7 +185,7 @@ void lend_group_ready(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 
 	mutex_lock(&group->lock);
-	/* Who was reset with others may be leaving: nobody would count it out. */
+	/* A function that was reset with others may be leaving: it would stay counted. */
 	if (!READ_ONCE(fn->removing)) {
 		fn->ready = true;
 		group->ready++;
@@ -210,7 +210,7 @@ static void lend_group_drop_domain(struct lend_group *group)
  * Reservations: a group that only one node, or one VM, may borrow when it is free, for a time or
  * without end.
  *
- * Takes nothing from who has the group, and no fence looks here.
+ * A reservation takes no group away from a node, and no fence depends on it.
  */
 
 static const struct lend_for lend_reserve_nobody;
@@ -233,7 +233,7 @@ void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 sec
 		mod_delayed_work(lend_wq, &group->unreserve, delay);
 }
 
-/* Jiffies, not above 0 when the time is over.  Group lock. */
+/* Jiffies that are left; 0 or less when the time is over.  Group lock. */
 static s64 lend_reserve_rest(const struct lend_group *group)
 {
 	return group->reserved_until - get_jiffies_64();
@@ -248,7 +248,7 @@ void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *sec
 	*whom = group->lease.reserved;
 }
 
-/* A timer may end early, if its time is weeks away. */
+/* A timer whose time is weeks away may end early. */
 static void lend_reserve_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group,
@@ -272,7 +272,7 @@ void lend_prepare_done(struct lend_fn *fn)
 	fn->preparing = false;
 	lend_group_try_offer(group);
 	lend_outbox_tell(fn, LEND_TELL_OFFER);
-	/* Also if another function of the group is missing. */
+	/* The state changes to "incomplete" if another function of the group is missing. */
 	lend_group_tell(group);
 }
 
@@ -286,10 +286,10 @@ void lend_prepare_withdraw(struct lend_fn *fn)
 }
 
 /*
- * Taking a device away from its borrower: bus mastering off, DMA of the group blocked, interrupts
- * down, BARs out of the aperture, in this order: first what is quick, and cuts it off.  A fence is
- * local and quick, and needs no answer from anybody.  The reset comes afterwards (reset.c) and may
- * take seconds; only then may anything that was lent be used again.
+ * A fence takes a device away from its borrower: bus mastering off, DMA of the group blocked,
+ * interrupts down, BARs out of the aperture.  The first steps are quick, and cut the device off.  A
+ * fence is local, and waits for no answer.  The reset comes afterwards (reset.c) and may take
+ * seconds; only then may anything that was lent be used again.
  */
 
 void lend_fence_bus_master(struct lend_fn *fn, bool on)
@@ -315,7 +315,7 @@ static void lend_fence_unreach(struct lend_fn *fn)
 	lend_bars_close(fn);
 	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
 	fn->lent = false;
-	/* The holder's own reset must not hide the BARs from the next holder. */
+	/* A reset that the holder asked for must not hide the BARs from the next holder. */
 	fn->hidden &= ~LEND_HIDDEN_REQUEST;
 }
 
@@ -358,8 +358,8 @@ static void lend_fence_group(struct lend_group *group)
 }
 
 /*
- * What a node that prepares itself to take a lease over has got so far (struct lend_standby).
- * Nothing of it is in force before lend_standby_swap().
+ * The node that prepares to take a lease over (struct lend_standby).  It reaches nothing before
+ * lend_standby_swap().
  *
  * Its memory is mapped, in a domain of its own, while the holder's guest still runs.  So the time
  * in which no guest runs does not depend on the size of a guest.
@@ -418,7 +418,7 @@ int lend_standby_swap(struct lend_fn *fn)
 
 	lend_fence_group(group);
 	lend_group_drop_domain(group);
-	/* Nothing that the old holder had leads to the device: its offsets need no reset. */
+	/* The old holder's offsets lead nowhere now: they need no reset before they are free. */
 	lend_bars_reset_done(fn);
 
 	group->domain = s->domain;
@@ -443,7 +443,7 @@ int lend_standby_swap(struct lend_fn *fn)
  * quarantined because a reset failed.
  */
 
-/* Pause before the next try if a device lock was taken, or the core was recovering a function. */
+/* Pause before the next try if a device lock was taken, or the PCI core recovers a function. */
 #define LEND_RECOVER_AGAIN_MS	500
 
 void lend_recover_later(struct lend_group *group, unsigned int ms)
@@ -480,7 +480,7 @@ static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
 /* A reset of @fn is over, @ret is its result.  Group lock. */
 static void lend_recover_done(struct lend_fn *fn, int ret)
 {
-	/* There was no reset, or there has to be another: @dirty and @broken stay as they are. */
+	/* There was no reset, or another has to follow: @dirty and @broken stay as they are. */
 	if (ret == -EAGAIN)
 		return;
 	fn->dirty = ret != 0;
@@ -515,7 +515,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	struct lend_fn *fn = NULL;
 
 	guard(mutex)(&group->lock);
-	/* Whoever takes it over needs it as its last holder's guest has left it. */
+	/* The node that takes a parked device over needs it as the last holder's guest left it. */
 	if (lend_lease_is_parked(&group->lease))
 		return NULL;
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
@@ -528,7 +528,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	return fn;
 }
 
-/* It was reset with others.  The first time that makes it ready. */
+/* The function was reset with others.  The first such reset makes it ready. */
 static int lend_recover_learn(struct lend_fn *fn)
 {
 	int ret;
@@ -544,7 +544,7 @@ static int lend_recover_learn(struct lend_fn *fn)
 	return ret;
 }
 
-/* Whoever else is reset with it has a device lock that the PCI core may hold, too. */
+/* A reset with others takes the device locks of all of them, one of which the PCI core may hold. */
 static bool lend_recover_all_must_wait(struct lend_group *group)
 {
 	guard(mutex)(&group->lock);
@@ -554,7 +554,7 @@ static bool lend_recover_all_must_wait(struct lend_group *group)
 	return false;
 }
 
-/* One of those that were reset together, with the result @ret. */
+/* The function was reset with others; @ret is the result. */
 static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
 {
 	bool first = !fn->ready;
@@ -571,8 +571,9 @@ static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
 }
 
 /*
- * Reset a function with all that is reset with it.  If that cannot be now, it stays dirty, and is
- * not lent: when the others are returned, or bound, this is tried again.
+ * Reset a function together with the others of its slot or bus.  If that is not possible now, the
+ * function stays dirty, and is not lent: the next try follows when the others are returned, or
+ * bound.
  */
 static int lend_recover_shared(struct lend_fn *fn)
 {
@@ -629,8 +630,8 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 	while ((fn = lend_recover_next(group, &i))) {
 		ret = lend_recover_fn(fn, fn == self);
 		/*
-		 * What leaves, maybe because it was pulled out, is lent again only after a reset
-		 * of its own (lend_claim_clean()): it says nothing of those that stay.
+		 * A function that leaves, maybe because it was pulled out, does not count: it is
+		 * lent again only after a reset of its own (lend_claim_clean()).
 		 */
 		ok &= !ret || READ_ONCE(fn->removing);
 		again |= ret == -EAGAIN;
@@ -673,7 +674,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	if (last) {
 		lend_group_drop_domain(group);
 	} else {
-		/* Another group may have its name soon: this group needs another number. */
+		/* Another group may get the function's name soon: this group needs another number. */
 		lend_group_try_offer(group);
 		/* What was cancelled may have been about another function. */
 		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
@@ -681,7 +682,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	mutex_unlock(&group->lock);
 	if (!last)
 		return;
-	/* The module may go next.  Whoever still has a reference queues nothing after this. */
+	/* The module may go next.  Code that still has a reference queues nothing after this. */
 	disable_delayed_work_sync(&group->recover);
 	disable_delayed_work_sync(&group->expire);
 	disable_delayed_work_sync(&group->unreserve);
@@ -689,7 +690,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	lend_group_put(group);	/* the registry's reference; the function has its own */
 }
 
-/* A borrower that comes while the device is still being reset waits no longer than this. */
+/* A BORROW that comes while the device is still being reset waits no longer than this. */
 #define LEND_BORROW_WAIT_MS	3000
 
 /*
@@ -698,17 +699,17 @@ static void lend_recover_unbind(struct lend_fn *fn)
  */
 #define LEND_ERROR_PATIENCE_MS	60000
 
-/* So long a device stays as it is that its holder gave away before it went. */
+/* A device whose holder gave it away, and left, stays as it is for this time. */
 static unsigned int lend_lease_parked_s = 60;
 module_param_named(parked_s, lend_lease_parked_s, uint, 0644);
 MODULE_PARM_DESC(parked_s, "seconds that a device waits, as its VM has left it, for the host that the VM moves to, if the host that the VM was on has gone; then the device is reset and offered to all");
 
-/* The host goes to sleep, or down: nothing is lent. */
+/* The host goes to sleep, or shuts down: nothing is lent. */
 static bool lend_lease_asleep;
 
 /*
- * What the lease said about a move.  A parked device waits, cut off from everybody, as its guest
- * has left it.  Group lock.
+ * Do what the lease says about a move.  A parked device is cut off from all nodes, and stays as its
+ * guest has left it.  Group lock.
  */
 static void lend_lease_obey_move(struct lend_group *group, u32 todo)
 {
@@ -752,7 +753,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	mutex_unlock(&group->lock);
 	lend_reserve(group, &lend_reserve_nobody, 0);
 	lend_group_join_set(group, "");
-	/* Its reset may take a minute: until then a guest would read 0xff and not know why. */
+	/* Before the reset, which may take a minute, in which a guest would read 0xff. */
 	if (offered)
 		lend_outbox_withdraw(fn);
 	lend_recover_unbind(fn);
@@ -770,7 +771,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 	group->domain = domain;
 	WRITE_ONCE(group->link, dlend_link_get(link));
 	ret = lend_check_attach(group->domain, fn);
-	/* -EBUSY: Linux is resetting a device of the group, and lets nobody change the domain. */
+	/* -EBUSY: Linux is resetting a device of the group, and does not change the domain now. */
 	return ret == -EBUSY ? -EAGAIN : ret;
 }
 
@@ -784,7 +785,7 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	struct lend_windows *win;
 	int ret = 0;
 
-	/* While nobody had it. */
+	/* It may have been reset while no node had it. */
 	lend_reset_heal(fn);
 	fn->lent = true;
 	fn->dirty = true;
@@ -828,8 +829,8 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 }
 
 /*
- * Its holder has returned it, and still has others that would be reset with it.  So it can have it
- * again as it was left: all of a lease goes to one VM.
+ * The holder has returned the function, and still has others that would be reset with it.  So it
+ * can have the function again as it left it: all functions of a lease go to one VM.
  */
 static bool lend_lease_is_left(struct lend_fn *fn)
 {
@@ -858,7 +859,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -ENOTCONN;
 	if (READ_ONCE(lend_lease_asleep))
 		return -EAGAIN;
-	/* Not reset yet: it may still hold the state of its former driver.  Or not prepared. */
+	/* It is not prepared, or was not reset and may hold the state of its former driver. */
 	if (!lend_fn_is_offered(fn))
 		return -ENODEV;
 	if (fn->broken)
@@ -870,8 +871,8 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		if (lease->state == DLEND_OFFER_FREE && w.fn->dirty)
 			return -EAGAIN;
 	/*
-	 * The holder has to see to it that all functions of a group go to one VM, and it knows by
-	 * the offers which functions are in a group.  So it has to have these offers first.
+	 * The holder makes sure that all functions of a group go to one VM, and it knows from the
+	 * offers which functions are in a group.  So it has to have these offers first.
 	 */
 	if (lease->state == DLEND_OFFER_HELD && lease->holder == dlend_link_peer(link) &&
 	    !lend_outbox_offers_told(group, link))
@@ -879,7 +880,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 	return 0;
 }
 
-/* A peer may ask as often as it likes, and must not fill the log with that. */
+/* Rate-limited, as a peer may ask as often as it likes. */
 static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 {
 	dev_err_ratelimited(&fn->pdev->dev, "cannot be lent to node %u (%d)\n", node, ret);
@@ -901,7 +902,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		return ret;
 	memcpy(ev.vm, want->vm, sizeof(ev.vm));
 	whom = lend_event_whom(&ev);
-	/* A lease lives on one link only, also where a node has two links to here. */
+	/* A lease lives on one link only, also if a node has two links to this one. */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
 	else
@@ -922,7 +923,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	u32 todo;
 	int ret;
 
-	/* The peer's memory is read for that: only if it could borrow the function now. */
+	/* Opening the source reads the peer's memory: only if the peer could borrow the function. */
 	mutex_lock(&group->lock);
 	ret = lend_lease_may_borrow(fn, link);
 	mutex_unlock(&group->lock);
@@ -930,7 +931,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 		return ret;
 	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
 				       le32_to_cpu(want->irq_handle));
-	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
+	/* The device has not been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, node, PTR_ERR(source));
 		return PTR_ERR(source);
@@ -962,7 +963,7 @@ int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 	u32 epoch = 0;
 	int ret;
 
-	/* Stop waiting when the session ends: nobody wants the answer then. */
+	/* Stop waiting when the session ends: the answer would not be sent. */
 	wait_event_timeout(group->wait, lend_lease_settled(fn) || !dlend_link_is_up(link),
 			   msecs_to_jiffies(LEND_BORROW_WAIT_MS));
 	ret = lend_lease_borrow_now(fn, link, want, reply, &epoch);
@@ -992,7 +993,7 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	return ret;
 }
 
-/* End the lease without its holder, if somebody has the group.  Group lock. */
+/* End the lease without its holder, if a node has the group.  Group lock. */
 static int lend_lease_take_back(struct lend_group *group, enum lend_event_type type,
 				const char *why)
 {
@@ -1010,7 +1011,7 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 	}
 	if (todo & LEND_DO_FENCE)
 		lend_recover_fence(group);
-	/* After the fence, which nothing may delay. */
+	/* After the fence, which this must not delay. */
 	lend_lease_obey_move(group, todo);
 	return ret;
 }
@@ -1028,7 +1029,7 @@ static void lend_lease_expire_work(struct work_struct *work)
 
 	guard(mutex)(&group->lock);
 	left = group->parked_until - jiffies;
-	/* It has been taken over, and parked again, since this was queued. */
+	/* The device has been taken over, and parked again, since this was queued. */
 	if (lend_lease_is_parked(&group->lease) && left > 0)
 		mod_delayed_work(lend_wq, &group->expire, left);
 	else if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
@@ -1055,7 +1056,7 @@ void lend_lease_error(struct lend_fn *fn)
 	struct dlend_msg msg;
 
 	guard(mutex)(&group->lock);
-	/* Also if nobody had it: the core may reset it while the next node borrows it. */
+	/* Also if no node had it: the core may reset it while the next node borrows it. */
 	fn->dirty = true;
 	WRITE_ONCE(fn->errors, fn->errors + 1);
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
@@ -1075,7 +1076,7 @@ void lend_lease_error_over(struct lend_fn *fn)
 	if (!fn->error_until)
 		return;
 	WRITE_ONCE(fn->error_until, 0);
-	/* If our reset came too early and failed, that does not tell how the next one ends. */
+	/* A reset of ours that failed may have come too early: the next one decides. */
 	if (!group->lease.failed)
 		fn->broken = false;
 	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
@@ -1109,7 +1110,7 @@ void lend_lease_link_lost(struct dlend_link *link)
 	lend_bars_link_lost(link);
 }
 
-/* Does the group keep the host awake?  Then say why. */
+/* If the group keeps the host awake, say why. */
 static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 {
 	const struct lend_lease *lease = &group->lease;
@@ -1171,7 +1172,7 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 
 void lend_lease_resume(bool slept)
 {
-	/* First, so that nobody borrows what is not reset yet. */
+	/* First, so that no node borrows a function that is not reset yet. */
 	if (slept)
 		lend_registry_each_group(lend_lease_group_resume, NULL);
 	WRITE_ONCE(lend_lease_asleep, false);
@@ -1182,7 +1183,7 @@ static void lend_lease_group_shutdown(struct lend_group *group, void *unused)
 	lend_lease_revoke(group, "shutdown");
 }
 
-/* The host turns its IOMMUs off later: devices that are lent must do no DMA then. */
+/* Devices that are lent must do no DMA when the host turns its IOMMUs off, later. */
 void lend_lease_shutdown(void)
 {
 	/* First, as in lend_lease_suspend(). */
@@ -1198,7 +1199,7 @@ int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	mutex_lock(&group->lock);
 	ret = lend_lease_check(&group->lease, dlend_link_peer(link), epoch, fn->index);
 	ret = ret || group->link != link ? -ESTALE : 0;
-	/* It is to be fenced. -ESTALE says that it was. */
+	/* The function is about to be fenced.  -ESTALE would say that it was. */
 	if (!ret && fn->removing)
 		ret = -EBUSY;
 	if (ret)

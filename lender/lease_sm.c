@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has a group of functions: the lease as a state machine, pure logic.
+ * Which node has a group of functions: the lease as a state machine, pure logic.
  *
  *              OFFER            BORROW                RETURN (last), REVOKE, LINK_LOST
  *      GONE ----------> FREE ------------> HELD -------------------> RETURNING
@@ -10,12 +10,13 @@
  *        |              +--------------------------- FENCED ------------+
  *        +---- UNBIND, from every state; INCOMPLETE, from FREE
  *
- * Who hears that a device is gone takes its DMA for ended.  So HELD is what nodes are told until
- * CUT_OFF says that the fence is over (lend_lease_told()); the reset may take long after that.
+ * A node that hears that a device is gone believes that its DMA has ended.  So nodes are told HELD
+ * until CUT_OFF says that the fence is over (lend_lease_told()); the reset may take long after
+ * that.
  *
- * OFFER leads out of QUARANTINED only if nobody had the function whose reset failed, and its next
- * reset succeeded.  If the reset after a lease failed, the device may still hold what the borrower
- * left in it, so the group stays quarantined.
+ * OFFER leads out of QUARANTINED only if no node had the function whose reset failed, and its next
+ * reset succeeded.  If the reset after a lease failed, the device may still hold data of the
+ * borrower, so the group stays quarantined.
  *
  * While HELD, the lease can move to another node without a reset (struct lend_move):
  *
@@ -23,15 +24,13 @@
  *
  * The holder owns the device until TAKE_OVER.  RUN makes the token worthless: so either the
  * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
- * HAND_OVER, the device is parked: only the target can have it, or after EXPIRED nobody.
+ * HAND_OVER, the device is parked: only the target can have it, and no node after EXPIRED.
  *
- * A group that is FREE may be reserved for one node or one VM, or other members of its set keep it
- * for the node that has them: BORROW by others is refused, nothing else.
+ * A group that is FREE may be reserved for one node or one VM, or the other members of its set keep
+ * it for the node that has them: then only BORROW by other nodes is refused.
  *
- * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
+ * UNBIND leads to GONE at once, also out of HELD, because no node may borrow while a function is
  * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
- *
- * Knows no device, no lock and no clock.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -150,7 +149,7 @@ static u32 lend_lease_next_epoch(struct lend_lease *lease)
 	return lease->last;
 }
 
-/* Nobody prepares any more.  Return: LEND_DO_DROP if somebody had. */
+/* No node prepares any more.  Return: LEND_DO_DROP if one had. */
 static u32 lend_lease_drop_standby(struct lend_lease *lease)
 {
 	bool had = lease->move.standby != DLEND_NODE_NONE;
@@ -182,7 +181,7 @@ static int lend_lease_on_offer(struct lend_lease *lease, const struct lend_event
 	return 0;
 }
 
-/* While somebody has the group, or has just had it, the end of the fence decides instead. */
+/* While a node has the group, or has just had it, the end of the fence decides instead. */
 static int lend_lease_on_broken(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_FREE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who has a group of functions: the lease as a state machine, pure logic.  It knows no device, no
- * lock and no clock: the caller serialises the events, and does what the machine says.
+ * Which node has a group of functions: the lease as a state machine, pure logic.  It knows no
+ * device, no lock and no clock: the caller serialises the events, and does what the machine says.
  */
 #ifndef DLEND_LENDER_LEASE_SM_H
 #define DLEND_LENDER_LEASE_SM_H
@@ -12,7 +12,7 @@
 #define LEND_GROUP_MAX	64
 
 /**
- * struct lend_token - shown by who takes a lease over; nobody can guess it
+ * struct lend_token - the node that takes a lease over shows it; it cannot be guessed
  * @half: random bits, never all 0
  */
 struct lend_token {
@@ -26,20 +26,20 @@ enum lend_event_type {
 	LEND_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
 	LEND_EV_REVOKE,		/* the lender takes everything back */
 	LEND_EV_LINK_LOST,	/* the link to @node went down */
-	LEND_EV_CUT_OFF,	/* the fence of lease @epoch is over: nobody reaches the group */
+	LEND_EV_CUT_OFF,	/* the fence of lease @epoch is over: no node reaches the group */
 	LEND_EV_FENCED,		/* and so is the reset */
 	LEND_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
 	LEND_EV_UNBIND,		/* a function of the group goes away */
 	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
-	LEND_EV_BROKEN,		/* all are bound, but one that nobody had could not be reset */
-	LEND_EV_MOVE_TO,	/* the holder lets @target prepare to take over; 0: nobody */
+	LEND_EV_BROKEN,		/* all are bound, but one that no node had could not be reset */
+	LEND_EV_MOVE_TO,	/* the holder lets @target prepare to take over; 0: no node */
 	LEND_EV_STANDBY,	/* @node prepares to take function @fn over */
-	LEND_EV_STANDBY_LOST,	/* the link to the node that has prepared itself went down */
-	LEND_EV_QUIET,		/* the holder has had the device stopped, its guest stands still */
+	LEND_EV_STANDBY_LOST,	/* the link to the node that has prepared went down */
+	LEND_EV_QUIET,		/* the holder's guest stands still, and the device is stopped */
 	LEND_EV_RUN,		/* the holder's guest goes on */
-	LEND_EV_HAND_OVER,	/* the holder gives the lease away, to who shows @token */
-	LEND_EV_TAKE_OVER,	/* @node, which has prepared itself, shows @token */
-	LEND_EV_EXPIRED,	/* nobody has taken over what was given away of lease @epoch */
+	LEND_EV_HAND_OVER,	/* the holder gives the lease to the node that shows @token */
+	LEND_EV_TAKE_OVER,	/* @node, which has prepared, shows @token */
+	LEND_EV_EXPIRED,	/* lease @epoch was given away, and no node has taken it over */
 	LEND_EVENT_TYPES
 };
 
@@ -49,7 +49,7 @@ enum lend_event_type {
  * @node: node that it is about, if it is about one
  * @fn: index of the function in the group that it is about, if it is about one
  * @epoch: of the lease that it is about, if it is about one
- * @target: node that may prepare itself
+ * @target: node that may prepare
  * @keeper: node that the other members of the set keep the group for; 0: @node may have it
  * @vm: UUID of the mediated device that @node borrows for; all 0: it is for none
  * @token: of a lease that is given away
@@ -71,18 +71,18 @@ struct lend_event {
 #define LEND_DO_FENCE	0x08	/* fence all: LEND_EV_CUT_OFF; reset: _FENCED or _FENCE_FAILED */
 #define LEND_DO_TELL	0x10	/* the state changed: tell every node */
 #define LEND_DO_PREPARE	0x20	/* make what the standby needs; nothing of it is in force yet */
-#define LEND_DO_DROP	0x40	/* undo an earlier one, first: that standby takes nothing over */
-#define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if nobody takes over */
+#define LEND_DO_DROP	0x40	/* first undo an earlier one: that standby takes nothing over */
+#define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if no node takes over */
 #define LEND_DO_SWAP	0x100	/* fence the old holder's part, reset nothing, give the standby's */
 
 /**
  * struct lend_move - a lease on its way from its holder to another node
- * @target: node that may prepare itself, as the holder has said; 0: none
+ * @target: node that may prepare, as the holder has said; 0: none
  * @fn: index of the function in the group
- * @standby: node that has prepared itself; 0: none.  It reaches nothing before it takes over
+ * @standby: node that has prepared; 0: none.  It reaches nothing before it takes over
  * @epoch: of the lease that @standby will have
  * @quiet: the device does nothing: the holder's guest stands still
- * @given: the lease goes to whoever shows @token
+ * @given: the lease goes to the node that shows @token
  * @token: valid while @given
  */
 struct lend_move {
@@ -94,7 +94,7 @@ struct lend_move {
 };
 
 /**
- * struct lend_for - whom a group is reserved for: a node or a VM; all 0: nobody
+ * struct lend_for - a node or a VM that a group is reserved for; all 0: none
  * @node: that node, or 0
  * @vm: UUID of the VM's mediated device, wherever the VM is; or all 0
  */
@@ -103,16 +103,16 @@ struct lend_for {
 	u8 vm[DLEND_VM_SIZE];
 };
 
-/** lend_for_vm - is it for a VM? Context: any. */
+/** lend_for_vm - is @whom (in) a VM? Context: any. */
 bool lend_for_vm(const struct lend_for *whom);
 
-/** lend_event_whom - who asks for a group by LEND_EV_BORROW. Context: any. */
+/** lend_event_whom - the node and VM that ask by LEND_EV_BORROW @ev (in). Context: any. */
 struct lend_for lend_event_whom(const struct lend_event *ev);
 
 /**
  * struct lend_lease - state of one group
  * @state: what the group is doing
- * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
+ * @holder: node that has the lease, or had it, as long as the device is not reset; 0: none
  * @epoch: of the current lease, or of the last one
  * @last: the largest epoch that was ever given; a standby may have one above @epoch
  * @users: a bit for each function that @holder has; none while HELD: the device is parked
@@ -120,7 +120,7 @@ struct lend_for lend_event_whom(const struct lend_event *ev);
  *	the group, so all are told that @holder has it
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
- * @reserved: who alone may borrow the group when it is FREE
+ * @reserved: the node or VM that alone may borrow the group when it is FREE
  * @move: all 0 unless @state is HELD
  */
 struct lend_lease {
@@ -136,7 +136,7 @@ struct lend_lease {
 };
 
 /**
- * lend_lease_init - nobody has the group, and nobody can have it before LEND_EV_OFFER
+ * lend_lease_init - no node has the group, and none can have it before LEND_EV_OFFER
  * @lease: (out) lease
  * @epoch: (in) larger than every epoch that was ever granted for the group
  *
@@ -145,13 +145,13 @@ struct lend_lease {
 void lend_lease_init(struct lend_lease *lease, u32 epoch);
 
 /**
- * lend_lease_step - give a lease an event: the only way to change a lease, but for who may borrow
+ * lend_lease_step - give a lease an event; all but lend_lease.reserved changes only by events
  * @lease: (in, out) lease
  * @ev: (in) event; node, fn and epoch are not trusted
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
  * Context: any; the caller serialises the events of a lease.
- * Return: 0; -EBUSY somebody has the group, or may have it alone (see lend_lease_told());
+ * Return: 0; -EBUSY a node has the group, or may have it alone (see lend_lease_told());
  * -EAGAIN it is being reset, ask again; -EIO it is quarantined; -ENODEV it is not offered; -ESTALE
  * the event is about another lease; -EPERM the holder has not allowed that to @node, or the token
  * is wrong; -EINPROGRESS it has not been stopped, or not given away; -EALREADY there is nothing to
@@ -161,7 +161,7 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 
 /**
  * lend_lease_reserve - when the group is free, only one node, or one VM, may borrow it
- * @lease: (in, out) lease; who has it now keeps it
+ * @lease: (in, out) lease; a node that has it keeps it
  * @whom: (in) that node or VM
  *
  * Context: any; serialised with the events.
@@ -170,11 +170,11 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom);
 
 /**
- * lend_lease_told - what a node is told of a lease: also, why it cannot borrow the group
+ * lend_lease_told - the state of a lease that a node is told; so, why it cannot borrow the group
  * @lease: (in) lease of the group
  * @whom: (in) that node, and the VM that it asks for; all 0: this host's administrator
  * @keeper: (in) node that the other members of the set keep the group for; 0: the node may have it
- * @holder: (out) who has the group, or may have it alone; 0: nobody, or only a VM may
+ * @holder: (out) node that has the group, or that alone may have it; 0: none, or only a VM may
  *
  * Context: any.
  */
@@ -182,15 +182,15 @@ enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const str
 				       u16 keeper, u16 *holder);
 
 /**
- * struct lend_hold - who has a group, as far as the other members of its set need to know
- * @node: that node, or if it has left the group to another one, that one; 0: nobody
+ * struct lend_hold - which node has a group, as far as the other members of its set need to know
+ * @node: that node, or the one that it has left the group to; 0: none
  * @target: the node that the lease may move to; 0: none
  */
 struct lend_hold {
 	u16 node, target;
 };
 
-/** lend_lease_hold - @hold = who has the group of @lease. Context: any. */
+/** lend_lease_hold - @hold (out) = which node has the group of @lease (in). Context: any. */
 void lend_lease_hold(const struct lend_lease *lease, struct lend_hold *hold);
 
 /**
@@ -232,7 +232,7 @@ int lend_lease_check_standby(const struct lend_lease *lease, u16 node, u32 epoch
  * lend_lease_is_parked - has the holder gone after HAND_OVER?
  * @lease: (in) lease of the group
  *
- * The device is fenced and was not reset: it waits for whoever shows the token.
+ * The device is fenced and was not reset: it waits for the node that shows the token.
  *
  * Context: any.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the files of the lender offer each other, from the bottom up: each file calls only files
- * that come before it.  group.h is below all of these, and driver.c is above them.
+ * The functions that the lender's files offer each other, from the bottom up: each file calls only
+ * files that come before it.  group.h is below all of these, and driver.c is above them.
  */
 #ifndef DLEND_LENDER_LENDER_H
 #define DLEND_LENDER_LENDER_H
@@ -18,7 +18,7 @@ struct seq_file;
 void lend_irq_init(struct lend_fn *fn);
 
 /**
- * lend_irq_close - the function interrupts nobody any more; may be called twice
+ * lend_irq_close - the function does not interrupt its borrower any more; may be called twice
  * @fn: (in, out) function
  *
  * Context: process, group lock.
@@ -31,15 +31,15 @@ void lend_irq_close(struct lend_fn *fn);
  * @mode: (in) enum dlend_irq_mode, DLEND_IRQ_NONE only ends the old ones
  * @count: (in) number of vectors: the function gets all of them or none.  That @mode may have so
  *	many was checked (dlend_msg_check())
- * @direct: (in) the device's own messages go to the borrower, there; not trusted, its form was
+ * @direct: (in) where the device's own messages reach the borrower; not trusted, its form was
  *	checked.  NULL: handlers here take the interrupts
  * @message: (in) of each vector, from dlend_link_messages(); only with @direct
  *
  * Context: process, group lock.
  * Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN it is not lent; -ENOSPC this
  * host has too few vectors; -ENOMEM; or as request_irq().  With @direct also -EOPNOTSUPP the link
- * has no second window, or the guest has memory where such messages would go: nothing is logged;
- * -ERANGE @direct leads to nowhere.
+ * has no second window, or the guest has memory where such messages would go (nothing is logged);
+ * -ERANGE @direct is outside the window.
  */
 int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p_direct *direct,
 		   const struct dlend_p_message *message);
@@ -54,7 +54,7 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p
  */
 void lend_irq_unmask(struct lend_fn *fn);
 
-/** lend_irq_restore_intx - INTx of @fn (in) is on again after a reset. Context: group lock */
+/** lend_irq_restore_intx - turn INTx of @fn (in) on after a reset. Context: group lock. */
 void lend_irq_restore_intx(struct lend_fn *fn);
 
 /**
@@ -67,18 +67,22 @@ void lend_irq_restore_intx(struct lend_fn *fn);
 void lend_irq_show(struct lend_fn *fn, struct seq_file *m);
 
 /**
- * lend_irq_hold - the device keeps its interrupts to itself, if it can, or sends them again
+ * lend_irq_hold - hold the device's interrupts back, or let them go again
  * @fn: (in) function
- * @mask: (in) it keeps them
+ * @mask: (in) hold them back
  *
- * Only MSI-X can be held: a device with others must not interrupt because it does nothing.
+ * Only MSI-X can be held back.  A device with other interrupts sends none, as it does nothing when
+ * this is called.
+ *
  * Context: process, group lock.
  */
 void lend_irq_hold(struct lend_fn *fn, bool mask);
 
 /**
- * lend_irq_finish - wait until what has come has left this host; the reply does the rest
+ * lend_irq_finish - wait until the interrupts that have come have left this host
  * @fn: (in) function that sends no more interrupts
+ *
+ * The reply to the borrower pushes them the rest of the way.
  *
  * Context: process, group lock; waits for handlers.
  */
@@ -87,7 +91,7 @@ void lend_irq_finish(struct lend_fn *fn);
 /** lend_irq_fired - interrupts that @fn (in) has had in all. Context: process, group lock. */
 u64 lend_irq_fired(const struct lend_fn *fn);
 
-/* reach.c: the BARs that a borrower reaches, and what a function reaches by DMA */
+/* reach.c: the BARs that a borrower reaches, and the memory that a function reaches by DMA */
 
 /**
  * lend_bars_reserve - offsets for the BARs of a function, which the borrower does not reach yet
@@ -105,7 +109,7 @@ struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *li
 
 /**
  * lend_bars_take - let a borrower reach the BARs at offsets that were reserved for it
- * @fn: (in, out) function, which nobody reaches
+ * @fn: (in, out) function, whose BARs are out of reach
  * @win: (in) from lend_bars_reserve(); @fn has it from here on, also if this fails
  *
  * Context: process, group lock. Return: 0; or the IOMMU's error: some BARs are out of reach.
@@ -113,7 +117,7 @@ struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *li
 int lend_bars_take(struct lend_fn *fn, struct lend_windows *win);
 
 /**
- * lend_bars_drop - the offsets are not needed: free them when the borrower has forgotten them
+ * lend_bars_drop - free offsets that are not needed, when the borrower has forgotten them
  * @win: (in) from lend_bars_reserve()
  *
  * Context: process; takes the closed lock.
@@ -125,8 +129,8 @@ void lend_bars_drop(struct lend_windows *win);
  * @fn: (in, out) function, lent
  *
  * Call this before the device stops decoding memory.  Otherwise an access of the borrower would
- * reach no device, or another device that has the addresses by then.  Nothing is done for a
- * borrower on this host: it has unmapped the BARs itself before it asks for a reset.
+ * reach no device, or another device that has the addresses by then.  A borrower on this host keeps
+ * its mapping: it has unmapped the BARs itself before it asks for a reset.
  *
  * Context: process, group lock; waits for no peer.
  */
@@ -216,7 +220,7 @@ int lend_dma_map(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma
  *	the borrower may say it twice
  *
  * Context: process, group lock.
- * Return: 0; -EINVAL an entry cuts a mapping: all other entries are unmapped all the same.
+ * Return: 0; -EINVAL an entry cuts a mapping; all other entries are unmapped.
  */
 int lend_dma_unmap(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma);
 
@@ -247,27 +251,27 @@ int lend_reset_answers(struct lend_fn *fn);
  *
  * Context: process, may take seconds; reset_lock of the group, or probe.  Takes the device lock if
  * the caller does not hold it, and the group lock.
- * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; any other error: the
+ * Return: 0; -EAGAIN another thread has the device lock, nothing was done; any other error: the
  * device is in an unknown state.
  */
 int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked);
 
 /**
- * lend_reset_lock_device - take the device lock, to be given back by pci_dev_unlock()
+ * lend_reset_lock_device - take the device lock; pci_dev_unlock() gives it back
  * @fn: (in) function
  *
  * Context: process, waits no longer than LEND_RESET_PATIENCE_MS; no lock but reset_lock.
- * Return: 0; -EAGAIN somebody else has it, or the function is being unbound.
+ * Return: 0; -EAGAIN another thread has it, or the function is being unbound.
  */
 int lend_reset_lock_device(struct lend_fn *fn);
 
 /**
- * lend_reset_heal - put back what a reset has taken that this host was not told of
+ * lend_reset_heal - restore a function that was reset without this host's knowledge
  * @fn: (in, out) function
  *
- * To be called where its borrower turns something on or off: some reads of configuration space, if
- * nothing has happened.  A device that resets itself has lost its BARs, Bus Master Enable and its
- * interrupts.  It gets them back as this host has set them, and says so in the log; no lease ends.
+ * Call it where the borrower turns something on or off.  If there was no reset, it costs some reads
+ * of configuration space.  A device that resets itself loses its BARs, Bus Master Enable and its
+ * interrupts.  It gets them back as this host has set them, and a message says so; no lease ends.
  *
  * Context: process, group lock.
  */
@@ -286,31 +290,31 @@ void lend_reset_heal(struct lend_fn *fn);
 int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len);
 
 /**
- * lend_bus_reset - reset a function with all others of its slot or bus, if nobody uses any of them
+ * lend_bus_reset - reset a function with all others of its slot or bus, if none of them is in use
  * @fn: (in, out) function with lend_fn.shared_reset; each of those that are reset has the PCI state
  *	again that it had when it was first reset
  * @why: (in) for the trace
  * @done: (out) the functions that were to be reset, a bit per lend_fn.index; they stay in the group
  *	as long as the caller holds reset_lock
  *
- * Requests about these functions wait meanwhile: lend_bus_reset_await().
+ * Requests about these functions wait until this returns: lend_bus_reset_await().
  *
  * Context: process, may take seconds; reset_lock, no device lock.  Takes the device locks and the
  * group lock.
- * Return: 0; -EBUSY somebody uses one of them, or one is not bound here: nothing was done; -EAGAIN
- * somebody else has a device lock: nothing was done; any other error: they are in an unknown state.
+ * Return: 0; -EBUSY one of them is in use, or is not bound here, nothing was done; -EAGAIN another
+ * thread has a device lock, nothing was done; any other error: they are in an unknown state.
  */
 int lend_bus_reset(struct lend_fn *fn, const char *why, u64 *done);
 
 /**
- * lend_bus_reset_request - reset such a function for its holder
+ * lend_bus_reset_request - reset a function with lend_fn.shared_reset for its holder
  * @fn: (in, out) function, cut off
  *
  * A guest that resets all of its functions, one after the other, gets the reset with the last of
- * them.  While it uses another one, the function only gets its PCI state back.
+ * them.  While the guest uses another function, this one only gets its PCI state back.
  *
  * Context: as lend_bus_reset().
- * Return: 0; -EAGAIN somebody else has a device lock; as lend_bus_reset().
+ * Return: 0; -EAGAIN another thread has a device lock; or as lend_bus_reset().
  */
 int lend_bus_reset_request(struct lend_fn *fn);
 
@@ -322,7 +326,7 @@ int lend_bus_reset_request(struct lend_fn *fn);
  */
 void lend_bus_reset_await(struct lend_fn *fn);
 
-/* outbox.c: what peers still have to be told */
+/* outbox.c: messages to peers that no request waits for */
 
 /**
  * lend_outbox_tell - tell all peers something about a function, soon
@@ -344,10 +348,10 @@ void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what);
 
 /**
  * struct lend_granted - a part of this node's windows that devices of another lender may reach
- * @node: among all
- * @to: node whose devices it is for
+ * @node: in the list of all
+ * @to: that lender
  * @borrower: node that has the leases
- * @bytes: how much
+ * @bytes: size of the part
  */
 struct lend_granted {
 	struct list_head node;
@@ -355,7 +359,7 @@ struct lend_granted {
 	u64 bytes;
 };
 
-/** lend_outbox_grant - other borrowers than its own are told of less room from now on. */
+/** lend_outbox_grant - other borrowers than @granted->borrower are told of less room. */
 void lend_outbox_grant(struct lend_granted *granted);
 
 /** lend_outbox_ungrant - end of lend_outbox_grant(). Context: both as lend_outbox_tell_peers(). */
@@ -401,7 +405,7 @@ void lend_outbox_subscribe(const struct dlend_link *link);
  * lend_outbox_unbound - a function is not bound any more
  *
  * No link lets its requests pass any more: links are told soon, and those that cannot be told now,
- * again later.  What links have had no room for is offered again, soon.
+ * again later.  Functions that links have had no room for are offered again, soon.
  *
  * Context: process; takes the registry lock and the listeners lock.
  */
@@ -419,15 +423,16 @@ void lend_outbox_open(struct dlend_link *link);
  * lend_outbox_close - nothing is told to a peer any more when this returns
  * @link: (in) link that is down, or that the lender does not use any more
  *
- * If the link is up, this waits for one post, which times out if the peer takes no messages.  What
- * the peer would have to hear, and has not heard, it learns from a new session.
+ * If the link is up, this waits for one post, which times out if the peer takes no messages.  If
+ * the peer has not heard all that it must hear, its session ends, and it learns that from a new
+ * one.
  *
  * Context: process, no lock of the lender; takes the listeners lock.
  */
 void lend_outbox_close(struct dlend_link *link);
 
 /**
- * lend_outbox_withdraw - a function is not offered any more: tell all peers that, and nothing else
+ * lend_outbox_withdraw - tell all peers that a function is not offered any more, and nothing later
  * @fn: (in, out) function
  *
  * The work that posts does not touch the function's device any more when this returns.
@@ -473,14 +478,14 @@ int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *p);
 /**
  * lend_grant_end - end of lend_grant_open()
  * @fn: (in, out) function
- * @want: (in) the same; not trusted.  It is no error if there is no such grant
+ * @want: (in) as for lend_grant_open(); not trusted.  It is no error if there is no such grant
  *
  * Context: process, group lock; takes the p2p lock; waits for no peer.
  */
 void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
 
 /**
- * lend_p2p_init - a new function @fn (out) reaches nothing and is reached by nobody.
+ * lend_p2p_init - a new function @fn (out) reaches nothing, and nothing reaches it.
  *
  * Context: any.
  */
@@ -569,7 +574,7 @@ int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg);
 void lend_p2p_link_lost(struct dlend_link *link);
 
 /**
- * lend_p2p_show - print what a function reaches, and who reaches it, for debugfs
+ * lend_p2p_show - print what a function reaches, and the grants of its BARs, for debugfs
  * @fn: (in) function
  * @m: (out) file
  *
@@ -580,7 +585,7 @@ void lend_p2p_show(struct lend_fn *fn, struct seq_file *m);
 /* bind.c: a device becomes a lent function, and a device again */
 
 /**
- * struct lend_census - who is in an IOMMU group
+ * struct lend_census - the devices of an IOMMU group
  * @members: number of functions, without bridges
  * @foreign: there are devices that are not PCI devices
  */
@@ -615,7 +620,7 @@ int lend_check_device(struct pci_dev *pdev, bool *shared);
  * lend_check_group - can the IOMMU group of a device be lent?
  * @pdev: (in) device
  * @iommu: (in) its IOMMU group
- * @census: (out) who is in the group
+ * @census: (out) the devices of the group
  *
  * Context: process, device lock; takes the IOMMU core's lock of the group.
  * Return: 0; -EOPNOTSUPP firmware uses it, or it has devices that cannot be lent; -EPERM interrupt
@@ -692,10 +697,10 @@ int lend_claim_clean(struct lend_fn *fn);
  */
 int lend_claim_learn(struct lend_fn *fn);
 
-/* lease.c: who is in a group, and every change of a lease */
+/* lease.c: whether a group is whole and can be offered, and every change of a lease */
 
 /**
- * lend_group_state_name - what the state of a group is called on its own host
+ * lend_group_state_name - name of the state of a group, as its own host shows it
  * @group: (in) group
  *
  * Context: process, group lock. Return: a word of a-z, never NULL.
@@ -706,8 +711,7 @@ const char *lend_group_state_name(const struct lend_group *group);
  * lend_group_step - give the lease of a group an event
  * @group: (in, out) group
  * @ev: (in) event
- * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is not for the
- *	caller: this function sees to it that the peers are told
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is done already
  *
  * Context: process, group lock.
  * Return: as lend_lease_step().
@@ -724,7 +728,7 @@ void lend_group_ready(struct lend_fn *fn);
 
 /**
  * lend_group_join_set - put a group into a set, and tell all nodes
- * @group: (in, out) group; who has it now keeps it
+ * @group: (in, out) group; a node that has it keeps it
  * @name: (in) name of the set, as of dlend_name_read(); "": none
  *
  * Context: process; takes the group lock.
@@ -732,8 +736,10 @@ void lend_group_ready(struct lend_fn *fn);
 void lend_group_join_set(struct lend_group *group, const char *name);
 
 /**
- * lend_groups_changed - functions came to IOMMU groups or left them, or another group of a set has
- * another borrower: look at all groups, soon
+ * lend_groups_changed - look at all groups, soon
+ *
+ * Call it when functions came to IOMMU groups or left them, or when another node has a member of a
+ * set.
  *
  * Context: any.
  */
@@ -748,7 +754,7 @@ void lend_groups_exit(void);
 
 /**
  * lend_reserve - when a group is free, only one node, or one VM, may borrow it
- * @group: (in, out) group; who has it now keeps it
+ * @group: (in, out) group; a node that has it keeps it
  * @whom: (in) that node or VM
  * @seconds: (in) for how long, without the time that this host sleeps; 0: until it is changed
  *
@@ -757,17 +763,17 @@ void lend_groups_exit(void);
 void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds);
 
 /**
- * lend_reserve_left - whom is a group reserved for, and for how long?
+ * lend_reserve_left - the reservation of a group
  * @group: (in) group
- * @whom: (out) that node or VM
- * @seconds: (out) what is left; 0: without end
+ * @whom: (out) node or VM that it is reserved for
+ * @seconds: (out) time that is left; 0: without end
  *
  * Context: process; takes the group lock.
  */
 void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds);
 
 /**
- * lend_prepare_done - all that others have to know of a function has been written: offer it
+ * lend_prepare_done - offer a function: its reservation, set and clique have been written
  * @fn: (in, out) function; if it is offered already, nothing happens. If its group was withdrawn,
  *	that ends
  *
@@ -776,8 +782,8 @@ void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *sec
 void lend_prepare_done(struct lend_fn *fn);
 
 /**
- * lend_prepare_withdraw - nobody gets a function's group any more, until lend_prepare_done()
- * @fn: (in, out) function; who has its group keeps it
+ * lend_prepare_withdraw - no node gets a function's group any more, until lend_prepare_done()
+ * @fn: (in, out) function; a node that has its group keeps it
  *
  * Context: process; takes the group lock.
  */
@@ -793,8 +799,8 @@ void lend_prepare_withdraw(struct lend_fn *fn);
 void lend_fence_bus_master(struct lend_fn *fn, bool on);
 
 /**
- * lend_fence_hide - nobody reaches the BARs of a function until lend_fence_show()
- * @fn: (in, out) function, lent or not: a node that borrows it meanwhile cannot reach them either
+ * lend_fence_hide - the BARs of a function are out of reach until lend_fence_show()
+ * @fn: (in, out) function, lent or not: a node that borrows it in between cannot reach them either
  * @why: (in) LEND_HIDDEN_*; the BARs come back when no reason is left
  *
  * Context: process, group lock; waits for no peer.
@@ -827,14 +833,14 @@ int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 
 /**
  * lend_standby_drop - undo lend_standby_prepare(), for LEND_DO_DROP
- * @group: (in, out) group; nothing happens if nobody prepares there
+ * @group: (in, out) group; nothing happens if no node prepares
  *
  * Context: process, group lock; waits for no peer.
  */
 void lend_standby_drop(struct lend_group *group);
 
 /**
- * lend_standby_end - the node that prepares itself cannot go on
+ * lend_standby_end - the node that prepares cannot go on
  * @group: (in, out) group
  *
  * Context: process, group lock; waits for no peer.
@@ -842,14 +848,15 @@ void lend_standby_drop(struct lend_group *group);
 void lend_standby_end(struct lend_group *group);
 
 /**
- * lend_standby_swap - fence the holder, reset nothing, and give the function to who has prepared
+ * lend_standby_swap - fence the holder, reset nothing, and give the function to the standby
  * @fn: (in, out) function
  *
- * Call it before LEND_EV_TAKE_OVER is noted, once it is known to succeed: the fence is of the old
- * lease.  When this returns, the old holder reaches nothing. The device does no DMA, and has no
- * interrupts: the new holder turns both on.
+ * Call it before the lease gets LEND_EV_TAKE_OVER, once that event is known to succeed: the fence
+ * is of the old lease.  When this returns, the old holder reaches nothing. The device does no DMA,
+ * and has no interrupts: the new holder turns both on.
+ *
  * Context: process, group lock; waits for no peer.
- * Return: 0; or the IOMMU's error: nobody reaches the device, and the caller takes it back.
+ * Return: 0; or the IOMMU's error: no node reaches the device, and the caller takes it back.
  */
 int lend_standby_swap(struct lend_fn *fn);
 
@@ -868,12 +875,12 @@ void lend_recover_later(struct lend_group *group, unsigned int ms);
  * @link: (in) to the node
  * @want: (in) where its interrupt counters are, and for which VM it asks; not trusted
  * @reply: (out) the lease's epoch, and struct dlend_p_lease: the offsets of the BARs, and the
- *	holder if somebody has the function
+ *	holder if a node has the function
  *
  * Waits for a reset of the function that is under way, but no longer than LEND_BORROW_WAIT_MS.
  *
  * Context: process, message handler; takes the group lock.
- * Return: 0; -EBUSY somebody has it; -EAGAIN the group is being reset, or this host goes to sleep,
+ * Return: 0; -EBUSY a node has it; -EAGAIN the group is being reset, or this host goes to sleep,
  * or the node has not been told all offers of the group; -EIO it is quarantined; -ENODEV its group
  * is not whole; -ENOSPC a BAR does not fit into the window; -ERANGE no counters can be where @want
  * says; -ENOTCONN the session is over; -ENOMEM; or as dlend_irq_source_open(),
@@ -899,7 +906,7 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
  * @why: (in) for log and trace
  *
  * Context: process; takes the group lock; waits for no peer.
- * Return: 0; -EALREADY nobody has it.
+ * Return: 0; -EALREADY no node has it.
  */
 int lend_lease_revoke(struct lend_group *group, const char *why);
 
@@ -919,7 +926,7 @@ int lend_lease_bind(struct lend_fn *fn, int id, unsigned int members);
  * @fn: (in, out) function
  *
  * The holder of its group loses the group now, and all peers are told that it is withdrawn.  When
- * this returns, the function was fenced, a reset was tried, and nobody finds the function any more.
+ * this returns, the function was fenced, a reset was tried, and the function is not found any more.
  *
  * Context: process, remove() or a probe() that failed, device lock; takes all locks of the lender.
  */
@@ -965,7 +972,7 @@ int lend_lease_suspend(void);
 
 /**
  * lend_lease_resume - devices can be borrowed again
- * @slept: (in) and are reset before that, as the host may have slept
+ * @slept: (in) the host may have slept: devices are reset before that
  *
  * Context: process, may sleep.
  */
@@ -985,9 +992,9 @@ void lend_lease_shutdown(void);
  * @epoch: (in) of the lease, as the borrower says
  *
  * Context: process; takes the group lock.
- * Return: 0: the node behind @link has the function under this epoch, and the group lock is held:
- * unlock it. Else the lock is not held: -ESTALE: it has not, and its DMA is over;
- * -EBUSY: the function is about to be taken from it.
+ * Return: 0: the node behind @link has the function under this epoch, and the caller has the group
+ * lock.  Else the caller does not have the lock: -ESTALE the node does not have the function, and
+ * its DMA is over; -EBUSY the function is about to be taken from it.
  */
 int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
 

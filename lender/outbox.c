@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What peers still have to be told, and who posts it.
+ * Messages to peers that no request waits for.
  *
- * A post waits for room in a ring.  So nobody posts while something must be fenced, or while
- * another node or an admin waits.  Instead, every link has a listener: a mark for each thing that
- * its peer has not heard yet, a list of notes, and a work item that posts.  A note is a message of
- * its own that has to arrive.  A mark only says what is to be told: the work item reads the state
- * as it is when it posts.  A mark whose message could not be posted stays.  So a slow peer hears
- * the current state, too, but later, and no other peer has to wait for it.
+ * A post waits for room in a ring.  So it must not be made while a device has to be fenced, or
+ * while another node or an admin waits.  Instead, every link has a listener: a mark for each
+ * function and kind of news that its peer has not heard yet, a list of notes, and a work item that
+ * posts.  A note is a message that has to arrive.  For a mark the work item makes the message when
+ * it posts, of the state as it is then.  A mark whose message could not be posted stays.  So a slow
+ * peer hears the current state, too, but later, and no other peer waits for it.
  */
 #include <linux/bitmap.h>
 #include <linux/delay.h>
@@ -23,15 +23,15 @@
 #include "lender/lender.h"
 #include "lender/notes.h"
 
-/* The listeners lock: guards the listeners, their notes, and what is granted. */
+/* The listeners lock: guards the listeners, their notes, and lend_outbox_granted. */
 static DEFINE_SPINLOCK(lend_listeners_lock);
 /* struct lend_granted */
 static LIST_HEAD(lend_outbox_granted);
 
 /*
- * Where lent devices and this node's NTBs sit: where they join the root complex, and which of them
- * reach each other there, as borrowers decide on cliques by it; and the bridges above them, for
- * people on other nodes who ask what a transfer passes through (docs/paths.md).
+ * PLACE messages say where lent devices and this node's NTBs sit: where they join the root complex,
+ * and which of them reach each other there, as borrowers decide on cliques by it; and the bridges
+ * above them, for people on other nodes who ask what a transfer passes through (docs/paths.md).
  */
 
 /* With both, a switch sends requests between devices below it up to the root complex. */
@@ -72,7 +72,7 @@ static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 	return pci_upstream_bridge(pci_physfn(pdev));
 }
 
-/* Where a function sits.  @node: it is this node's end of a link to that node; 0: it is lent. */
+/* @node: the function is this node's end of a link to that node; 0: the function is lent. */
 static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *root,
 			       const struct dlend_addr *addr, u16 node, struct dlend_msg *msg)
 {
@@ -104,13 +104,11 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 }
 
 /*
- * Lets requests of lent functions pass over links, where the hardware asks for that.
+ * Some hardware lets only those functions' requests pass over a link that it was told of.
  *
- * A link is always told of all functions at once: what is bound here keeps its place, what is not
- * loses it, on each link that there is, and by whatever call comes next.  So nothing has to be
- * undone for a function that goes, and what could not be told is told again.
- *
- * Knows PCI ids, and those under which a function's requests may show; nothing of leases.
+ * A link is always told of all functions at once: a function that is bound keeps its place, and one
+ * that is not bound loses it with the next call.  So nothing has to be undone for a function that
+ * goes, and a call that failed is made again.
  */
 
 /* Device and function numbers of a bus: the bits of pci_dev.dma_alias_mask. */
@@ -120,15 +118,15 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 #define LEND_ADMIT_PAUSE_MS	500
 #define LEND_ADMIT_PAUSE_MAX_MS	60000
 
-/* From finding out what is bound here until a link was told. */
+/* Held from the search for functions that are bound until a link was told of them. */
 static DEFINE_MUTEX(lend_admit_lock);
 static struct dlend_requesters lend_admit_these;
 
 static unsigned int lend_admit_pause_ms;
 
 /*
- * The ids under which a function's requests may show.  Some devices use those of other functions,
- * too, and a bridge to conventional PCI puts its own id on what comes from there.  The kernel's
+ * The ids that a function's requests may have.  Some devices use those of other functions, too, and
+ * a bridge to conventional PCI puts its own id on requests from behind it.  The kernel's
  * pci_for_each_dma_alias() is not for modules; of its special cases, this knows the ordinary ones.
  */
 static void lend_admit_ids(struct pci_dev *pdev, unsigned long *ids)
@@ -148,7 +146,7 @@ static void lend_admit_ids(struct pci_dev *pdev, unsigned long *ids)
 	}
 }
 
-/* What is bound here keeps its place.  Return: is @fn?  Admit lock. */
+/* All functions that are bound keep their places.  Return: @fn is one of them.  Admit lock. */
 static bool lend_admit_gather(const struct lend_fn *fn)
 {
 	unsigned int count;
@@ -173,7 +171,7 @@ static int lend_admit(const struct lend_fn *fn, struct dlend_link *link)
 	int err;
 
 	guard(mutex)(&lend_admit_lock);
-	/* It goes, and nobody will hear of it. */
+	/* The function is being unbound, and is not offered any more. */
 	if (!lend_admit_gather(fn))
 		return 0;
 	lend_admit_ids(fn->pdev, lend_admit_these.add);
@@ -194,7 +192,7 @@ static int lend_admit_tell(struct dlend_link *link, void *arg)
 	int err = dlend_link_admit(link, &lend_admit_these);
 	bool *again = arg;
 
-	/* If the hardware goes, it was told that nothing passes any more. */
+	/* Hardware that goes was told that no requests pass any more. */
 	*again |= err && err != -ENODEV;
 	return 0;
 }
@@ -218,13 +216,13 @@ static void lend_admit_work(struct work_struct *work)
 static DECLARE_DELAYED_WORK(lend_admit_telling, lend_admit_work);
 
 /**
- * struct lend_news - what there is to say about one function
+ * struct lend_news - messages about one function
  * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @set
  *	and the snapshot belong to it
  * @state: (before) a state is wanted; (after) @msg is one
  * @msg: OFFER or STATE
  * @place: where the function sits
- * @set: what it belongs to
+ * @set: the set that it belongs to
  */
 struct lend_news {
 	bool offer, state;
@@ -232,21 +230,20 @@ struct lend_news {
 };
 
 /*
- * What other nodes are told about functions and links here: the messages, made of the state as it
- * is at that moment.
+ * Messages about functions and links here, made of the state as it is at that moment.
  */
 
-/* The offer lock: held while a function's state is read; nothing is read once it is gone. */
+/* The offer lock: held while a function's state is read; lend_fn.gone ends that. */
 static DEFINE_MUTEX(lend_offer_lock);
 
-/* The state, as @reader is told it. */
+/* The state, as node @reader is told it. */
 static void lend_offer_fill_state(const struct lend_fn *fn, const struct lend_lease *lease,
 				  u16 reader, struct dlend_p_state *p)
 {
 	struct lend_for whom = { .node = reader };
 	u16 state, holder;
 
-	/* It is told of the VM beside the state, and knows which VMs it has. */
+	/* A reservation for a VM is in the message: the reader knows whether it has that VM. */
 	memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
 	state = lend_set_told(fn->group, lease, &whom, &holder);
 	if (reader == lease->move.target)
@@ -323,7 +320,7 @@ struct lend_peer_list {
 	struct dlend_p_peer peer[DLEND_PEERS_MAX];
 };
 
-/* Room for peer-to-peer that other borrowers than @reader have already, in MiB. */
+/* Room for peer-to-peer that borrowers other than @reader have already, in MiB. */
 static u64 lend_peer_list_granted(u16 to, u16 reader)
 {
 	struct lend_granted *granted;
@@ -364,19 +361,18 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
-/* A peer gets so long to take its notes before the module goes. */
+/* A peer has so much time to take its notes before the module goes. */
 #define LEND_LISTENER_LAST_MS	1000
 #define LEND_LISTENER_PAUSE_MS	10
 
 /*
- * struct lend_listener - a link that is up, and what its peer has not heard yet
+ * struct lend_listener - a link that is up, and the news that its peer has not heard yet
  * @node: in lend_listeners
  * @to: the link, referenced, and the session in which @work posts
  * @number: of the listener's bit in lend_fn.unheard
- * @saying: function whose offer is being posted, or whose offer could just not be posted (listeners
- *	lock)
- * @everything: the peer has to hear all offers, and what @peers stands for (listeners lock)
- * @peers: the peer has to hear to which nodes this node has links
+ * @saying: function whose offer is being posted: its mark is clear (listeners lock)
+ * @everything: all offers have to be told, and which nodes this node has links to (listeners lock)
+ * @peers: it has to be told which nodes this node has links to
  * @over: lend_outbox_close() waits: post nothing more
  * @notes: messages that have to arrive, in this order (listeners lock)
  * @waiting: how many
@@ -396,7 +392,7 @@ struct lend_listener {
 /*
  * struct lend_note - a message that has to arrive
  * @node: in the listener's list
- * @session: of the listener's link, in which it has to arrive; when that is over it is dropped
+ * @session: session of the link in which it has to arrive; it is dropped when that is over
  * @lost: it says that a map was lost
  * @msg: message
  */
@@ -487,7 +483,7 @@ void lend_outbox_subscribe(const struct dlend_link *link)
 {
 	struct lend_listener *l;
 
-	/* A link without a listener: its peer hears everything when the link comes up. */
+	/* The peer of a link without a listener hears everything when the link comes up. */
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		if (link && l->to.link != link)
@@ -541,7 +537,8 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	/*
 	 * This must not fail: a slot of the peer may be in quarantine until the message arrives.
-	 * And a fence may wait for the caller's locks: see lend_request_message().
+	 * It must not wait for I/O: a fence may wait for the caller's locks, see
+	 * lend_request_message().
 	 */
 	struct lend_note *note = kzalloc_obj(*note, GFP_NOIO | __GFP_NOFAIL);
 	struct dlend_session_ref now = dlend_session_now(link);
@@ -602,7 +599,7 @@ static void lend_note_drop(struct lend_listener *l, struct lend_note *note)
 }
 
 /*
- * Posting, in the work of one listener.  Return of all that follow: 0; -ETIMEDOUT the peer takes no
+ * Posting, in the work of one listener.  All functions below return 0; -ETIMEDOUT the peer takes no
  * message now; -ENOTCONN the session is over, or lend_outbox_close() waits.
  */
 
@@ -717,8 +714,8 @@ static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn
 }
 
 /*
- * Before a peer hears of a function, the hardware lets its requests pass.  If it does not, the peer
- * hears nothing of it.  Return: 0, or -EAGAIN.
+ * Before a peer hears of a function, the link's hardware lets the function's requests pass.  If it
+ * does not, the peer does not hear of the function.  Return: 0, or -EAGAIN.
  */
 static int lend_listener_admit(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
 {
@@ -797,10 +794,7 @@ static void lend_listener_work(struct work_struct *work)
 	for (unsigned int i = 0; i < count && !ret; i++)
 		ret = lend_listener_say_fn(l, all[i]);
 	lend_fns_put(all, count);
-	/*
-	 * No pause: the post, or the switch, has waited already.  Without a session there is nobody
-	 * to tell.
-	 */
+	/* No pause: the post, or the switch, has waited already. */
 	if (ret == -ETIMEDOUT || ret == -EAGAIN)
 		queue_work(lend_wq, &l->work);
 }
@@ -849,7 +843,7 @@ void lend_outbox_close(struct dlend_link *link)
 	for (waited = 0; waited < LEND_LISTENER_LAST_MS && READ_ONCE(l->waiting.all) &&
 	     dlend_link_is_up(link); waited += LEND_LISTENER_PAUSE_MS)
 		msleep(LEND_LISTENER_PAUSE_MS);
-	/* The session may go on, so say that a post which was begun is the last one. */
+	/* The session may go on: a post that has begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
 	untold = l->waiting.all;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Peer-to-peer: lent devices that reach BARs of other lent devices, at the addresses where a guest
- * has put them.  Three things make it up:
+ * Peer-to-peer: lent devices reach BARs of other lent devices, at the addresses where a guest has
+ * put them.  The device that does the DMA is the source, the one with the BAR is the target:
  *
  *   grant	the target is here, the source elsewhere
- *   foreign	the target is elsewhere: what its lender has granted
- *   map	the source is here: what it reaches, and where
+ *   foreign	the target is elsewhere: a grant of its lender
+ *   map	the source is here: a BAR that it reaches
  *
  * The borrower only names devices, BARs and leases.  A map needs both leases: the source's, which
  * the caller has checked, and the target's.  Either the target's lease is open here (struct
- * lend_p2p), or the target's lender has made the grant for this very borrower.
+ * lend_p2p), or the target's lender has made the grant for the same borrower.
  *
  * When the target's lease ends, every map and grant that leads to the target ends first.
  */
@@ -29,8 +29,8 @@
  * struct lend_peer - all peer-to-peer with the node behind one link
  * @node: in lend_peers
  * @link: referenced
- * @foreigns: struct lend_foreign: what that node grants to devices here
- * @grants: struct lend_grant: what is granted to devices there
+ * @foreigns: struct lend_foreign: grants of that node to devices here
+ * @grants: struct lend_grant: grants to devices there
  */
 struct lend_peer {
 	struct list_head node;
@@ -43,9 +43,9 @@ struct lend_peer {
  *
  * The p2p lock is taken under a group lock, so that a source's group and its target's group need no
  * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
- * of one function or of one peer, and these lists have a limit; and a map or unmap under it is no
- * work without end (dlend_domain_map(): what is large fits large pages).  Nobody sends a message
- * under it: notes go to the outbox.
+ * of one function or of one peer, and these lists have a limit; and a map or unmap under it takes a
+ * limited time (dlend_domain_map(): large ranges fit large pages).  No message is posted under it:
+ * notes go to the outbox.
  */
 
 /* Guards all of peer-to-peer: see above. */
@@ -106,7 +106,7 @@ enum lend_way {
  * @of_target: in the list of the function, or of the grant, that it leads to; else empty
  * @source: function that does the DMA
  * @domain: of @source
- * @lease: link to the borrower, who has the source and the target
+ * @lease: link to the borrower, which has the source and the target
  * @target: name of the function that it leads to
  * @epoch: of the lease of @target
  * @bar: number of the BAR of @target
@@ -131,12 +131,12 @@ struct lend_map {
 };
 
 /*
- * What lent functions here (sources) reach by peer-to-peer, at the addresses where a guest has put
- * the BARs: a map is what the source's domain has at the address of one BAR.  It leads to a BAR in
- * this host, to one that another lender has granted, or into the borrower's own aperture.
+ * Maps of functions here.  A map is in the source's domain, at the address where the guest has put
+ * the BAR.  It leads to a BAR in this host, to one that another lender has granted, or into the
+ * borrower's own aperture.
  */
 
-/* What one function reaches: a VM has at most 32 devices, and a device has 6 BARs. */
+/* Maps of one function: a VM has at most 32 devices, and a device has 6 BARs. */
 #define LEND_MAPS_MAX		(32 * DLEND_NUM_BARS)
 
 static void lend_map_note_lost(const struct lend_map *map)
@@ -229,7 +229,7 @@ static void lend_map_del(struct lend_map *map, const char *why)
 	lend_map_free(map);
 }
 
-/* End a map that nobody asked to end, and tell the borrower. */
+/* End a map without a request of the borrower, and tell the borrower. */
 static void lend_map_lose(struct lend_map *map, const char *why)
 {
 	if (!map->missed)
@@ -238,7 +238,7 @@ static void lend_map_lose(struct lend_map *map, const char *why)
 }
 
 /*
- * struct dlend_owner.lost().  Somebody may be walking the source's list, so the map stays there
+ * struct dlend_owner.lost().  A caller may be walking the source's list, so the map stays there
  * until it is ended or the source wants another map.
  */
 static void lend_map_missed(struct dlend_owner *owner, const struct dlend_dma_range *r)
@@ -265,8 +265,8 @@ static void lend_maps_lose(struct list_head *maps, const char *why)
 }
 
 /*
- * May a source have a map, beside those that it has?  A BAR is at one address: without that check a
- * borrower could map it again and again.  P2p lock.
+ * May a source have one more map?  A BAR is at one address: without this check a borrower could map
+ * it again and again.  P2p lock.
  */
 static int lend_map_admit(const struct lend_map *want)
 {
@@ -327,14 +327,14 @@ struct lend_foreign {
 };
 
 /*
- * What other lenders grant to devices here (struct lend_foreign): offsets in their apertures at
- * which BARs of their functions are reached, as those lenders have said (P2P_WINDOW).  When a
- * lender ends a grant (P2P_CLOSE), the maps that lead there go, and then the lender is answered.
+ * Grants of other lenders to devices here: offsets in their apertures at which BARs of their
+ * functions are reached.  P2P_WINDOW begins a grant.  P2P_CLOSE ends it: the maps that lead there
+ * end, and then the lender gets its answer.
  */
 
 /*
- * How long a P2P_MAP message waits for the P2P_WINDOW message that it needs: the two take different
- * links, so that P2P_MAP may arrive first.
+ * P2P_MAP waits so long for the P2P_WINDOW that it needs: the two take different links, so that
+ * P2P_MAP may arrive first.
  */
 #define LEND_WINDOW_WAIT_MS	1000
 
@@ -406,7 +406,7 @@ static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *ms
 	foreign->borrower = le16_to_cpu(p->borrower);
 	foreign->offset = le64_to_cpu(p->offset);
 	foreign->size = le64_to_cpu(p->size);
-	/* At the head, so that lend_foreign_find() finds what the lender has said last. */
+	/* At the head, so that lend_foreign_find() finds the newest. */
 	list_add(&foreign->node, &peer->foreigns);
 	wake_up_all(&lend_peers_wait);
 }
@@ -454,7 +454,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 
 /*
  * BARs of functions here (targets) that devices of other lenders reach.  A grant is a slot of the
- * aperture towards that lender, who is told its offset (P2P_WINDOW) by this node alone.
+ * aperture towards that lender, and only this node tells that lender the offset (P2P_WINDOW).
  *
  * When the target's lease ends, the slots of its grants are unmapped at once.  They are used again
  * only when the other lender has said that nothing there leads to them any more (P2P_CLOSED), or
@@ -476,7 +476,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
  * @bar: number of the BAR
  * @slot: where the BAR is mapped; NULL: the grant is over
  * @cookie: of the slot's quarantine, once the grant is over
- * @granted: for whom, and who has the lease; counts while there is a slot
+ * @granted: for which lender and borrower; counts while there is a slot
  */
 struct lend_grant {
 	struct list_head node, of_fn;
@@ -524,7 +524,7 @@ static void lend_grant_free(struct lend_grant *grant)
 	kfree(grant);
 }
 
-/* Nobody reaches the BAR through the grant any more when this returns. */
+/* No device reaches the BAR through the grant any more when this returns. */
 static void lend_grant_close(struct lend_grant *grant)
 {
 	struct dlend_link *link = grant->peer->link;
@@ -538,7 +538,7 @@ static void lend_grant_close(struct lend_grant *grant)
 	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
-/* Another lender has unmapped what was granted to its devices. */
+/* Another lender has unmapped a grant to its devices. */
 static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
@@ -559,7 +559,7 @@ static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *m
 	}
 }
 
-/* With those whose end @peer has not confirmed. */
+/* Counts grants whose end @peer has not confirmed, too. */
 static bool lend_grant_fits(const struct lend_peer *peer, const struct lend_fn *fn)
 {
 	unsigned int all = 0, of_fn = 0;
@@ -633,7 +633,7 @@ static bool lend_bar_whole(const struct lend_bar *bar)
 	return bar->span && bar->span == bar->size;
 }
 
-/* What lend_grant_open() wants. */
+/* The grant that lend_grant_open() wants, and the result. */
 struct lend_grant_want {
 	struct lend_fn *fn;
 	u16 node;
@@ -686,7 +686,7 @@ void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
 		lend_grant_close(grant);
 }
 
-/* The target is in another host: the map leads to what its lender has granted.  p2p lock. */
+/* The target is in another host: the map leads to its lender's grant.  p2p lock. */
 static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p2p *p)
 {
 	struct lend_foreign *foreign = lend_foreign_find(map->lease, p);
@@ -719,7 +719,7 @@ static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 	return lend_bar_whole(bar) && bar->span == map->r.size ? 0 : -EINVAL;
 }
 
-/* Find out where a map leads, by what the borrower says and what is known here.  p2p lock. */
+/* Find out where a map leads.  p2p lock. */
 static int lend_p2p_resolve(struct lend_map *map, const struct dlend_p_p2p *p,
 			    struct lend_fn *target)
 {
@@ -796,7 +796,7 @@ void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	fn->p2p.epoch = epoch;
 }
 
-/* Nobody reaches the function when this returns.  p2p lock. */
+/* No device reaches the function when this returns.  p2p lock. */
 static void lend_p2p_close_target(struct lend_fn *fn)
 {
 	struct lend_grant *grant, *next;

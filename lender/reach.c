@@ -22,9 +22,9 @@
  * @addr: name of the function
  * @epoch: of the lease
  * @acked: the borrower has forgotten the offsets
- * @reset: the function was reset since
+ * @reset: the function was reset since the lease ended
  * @slot: while the lease lasts: where each BAR is mapped, or NULL
- * @cookie: afterwards: of each slot's quarantine, or 0
+ * @cookie: after the lease: of each slot's quarantine, or 0
  */
 struct lend_windows {
 	struct list_head node;
@@ -165,10 +165,9 @@ int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
 }
 
 /*
- * Is the borrower on this host?  Then lender and borrower are one kernel, and the borrower has shut
- * its gate and unmapped the BARs before it asks for a reset.  The slots stay mapped: a BAR that was
- * taken out of the aperture would stay out of the guest's reach until its next lease (struct
- * dlend_window).
+ * Is the borrower on this host?  Such a borrower has shut its gate and unmapped the BARs before it
+ * asks for a reset.  The slots stay mapped: a BAR that was taken out of the aperture would stay out
+ * of the guest's reach until its next lease (struct dlend_window).
  */
 static bool lend_bars_guarded(const struct lend_windows *win)
 {
@@ -227,12 +226,12 @@ void lend_bars_close(struct lend_fn *fn)
 
 void lend_bars_drop(struct lend_windows *win)
 {
-	/* Nobody has reached the function through them. */
+	/* The function was not reached through these offsets. */
 	win->reset = true;
 	lend_windows_close(win);
 }
 
-/* The function was reset, and the borrower has forgotten the offsets: free them.  Closed lock. */
+/* Free the offsets: the function was reset, and the borrower has forgotten them.  Closed lock. */
 static void lend_windows_release(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -286,21 +285,22 @@ void lend_bars_link_lost(struct dlend_link *link)
 }
 
 /*
- * What a lent device may reach by DMA: guest-physical addresses, mapped to the aperture of the
+ * A lent device reaches guest-physical addresses by DMA.  They are mapped to the aperture of the
  * borrower as the link reaches it.
  *
  * Functions of one group share one IOMMU domain.  A guest that has two of them maps its memory
- * through both, so each function is an owner of its own there (dlend/aperture.h).
+ * through both, so each function is an owner in that domain (dlend/aperture.h).
  */
 
 /*
- * How much a group may map, in windows of its borrower.  A guest has each byte of the window at one
- * address.  A borrower that maps it at more and more addresses could fill this host's memory with
- * page tables.  The limit is above one window, because devices of the guest may come and go.
+ * A group may map so many times the window of its borrower.  A guest has each byte of the window at
+ * one address.  A borrower that maps a byte at more and more addresses could fill this host's
+ * memory with page tables.  The limit is above one window, because devices of the guest may come
+ * and go.
  */
 #define LEND_DMA_WINDOWS	2
 
-/* What a borrower's requests about memory change. */
+/* The mappings that a borrower's requests about memory change. */
 struct lend_reach {
 	struct dlend_domain *domain;
 	struct dlend_link *link;

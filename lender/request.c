@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lender as a user of links: what borrowers and other lenders ask, and links that come and go.
- * Only the holder of a lease may send most requests.
+ * The lender as a user of links: requests of borrowers and other lenders, and links that come and
+ * go. Only the holder of a lease may send most requests.
  *
- * A request comes from another host: its form was checked before (dlend_msg_check()); what it means
- * is checked here and in the files below.
+ * A request comes from another host.  dlend_msg_check() has checked its form; its meaning is
+ * checked here and in the files below.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -19,12 +19,13 @@
 #include "lender/trace.h"
 
 /*
- * A lent function's configuration space, for its borrower: what the filter (cfgfilter.c) lets pass.
+ * A lent function's configuration space, for its borrower, through the filter (cfgfilter.c).
  *
  * Vital Product Data goes through the kernel's own accessors, as vfio-pci's does: they know how
  * long to wait for a device, where its data end, and which devices must not be asked.  So a
- * borrower never writes the registers themselves.  It writes the word (if it is to be written),
- * then the address; the answer to that comes when the word was moved; then it reads the word.
+ * borrower never writes the registers themselves.  To write, it writes the word, then the address;
+ * to read, it writes the address, then reads the word.  The answer to a write of the address comes
+ * when the word was moved.
  *
  * -EAGAIN: the BARs are hidden: the device is being reset, or its reset has failed.  It need not
  * answer.
@@ -36,7 +37,7 @@ static u32 lend_config_get(struct pci_dev *pdev, u32 at, u32 size)
 	u16 word;
 	u8 byte;
 
-	/* A snapshot has 4 KiB: what the device does not have is all ones there, and here. */
+	/* As in the snapshot, registers that the device does not have are all ones. */
 	if (at >= pdev->cfg_size)
 		return ~0u >> (32 - 8 * size);
 	switch (size) {
@@ -88,16 +89,16 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 		return -EAGAIN;
 	/*
 	 * Device Control is never written as it comes, but the size of read requests is set, as
-	 * vfio-pci does: not below the payload size, where it would cost throughput and help
-	 * nobody, and not above what the host bridge can stand (the kernel's own limit).  If the
-	 * guest asks for a reserved size, the device keeps the one that it has.
+	 * vfio-pci does: not below the payload size, where it would only cost throughput, and not
+	 * above what the host bridge can stand (the kernel's own limit).  If the guest asks for a
+	 * reserved size, the device keeps the one that it has.
 	 */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
 		readrq = 128 << FIELD_GET(PCI_EXP_DEVCTL_READRQ, value);
 		pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
 		return 0;
 	}
-	/* Nor is COMMAND, but a device that is turned on has its BARs then, as under vfio-pci. */
+	/* COMMAND is not written, but a device that is turned on gets its BARs back. */
 	if (at == PCI_COMMAND && size == 2) {
 		lend_reset_heal(fn);
 		return 0;
@@ -127,13 +128,13 @@ static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
 		*word = 0;
 		moved = pci_read_vpd(pdev, addr, 4, word);
 	}
-	/* A borrower takes -ETIMEDOUT for a lender that does not answer. */
+	/* Not -ETIMEDOUT, which would tell the borrower that the lender does not answer. */
 	if (moved == -ETIMEDOUT || (write && moved >= 0 && moved != 4))
 		return -EIO;
 	return min(moved, 0);
 }
 
-/* The borrower's word, as it is or as it is to be.  Context: takes the group lock. */
+/* Read or @store the borrower's word.  Context: takes the group lock. */
 static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				 __le32 *word, bool store)
 {
@@ -153,7 +154,7 @@ static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u3
 
 /*
  * Not under the group lock, as a fence must not wait for a device.  Under reset_lock, so that the
- * word is moved before the reset that ends the lease: nobody's write reaches the next lease.
+ * word is moved before the reset that ends the lease: no write reaches the next lease.
  */
 static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u16 addr)
 {
@@ -166,7 +167,7 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 		return ret;
 	/*
 	 * The kernel looks for the end of the data once, which takes as long as there are items in
-	 * them.  That only reads, so it is done before anybody has to wait for it.
+	 * them.  That only reads, so it is done before the lock is taken.
 	 */
 	if (!READ_ONCE(fn->pdev->vpd.len))
 		pci_read_vpd(fn->pdev, 0, 1, &first);
@@ -198,28 +199,29 @@ static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 ep
 }
 
 /*
- * A lease moves to another node: the requests of the node that has it and of the node that gets it.
- * What may happen when is the state machine's (lease_sm.c); what the new node has before it may
- * reach the device is in lease.c.
+ * A lease moves to another node: requests of the node that has it and of the node that gets it.
+ * The state machine (lease_sm.c) says which event may happen when.  The memory, BARs and
+ * interrupts of the new node, before it may reach the device, are in lease.c
+ * (lend_standby_prepare()).
  *
- * The device is stopped before that (lend_move_quiesce()), because replacing a domain blocks its
- * DMA for a moment.  The order:
+ * The device is stopped first (lend_move_quiesce()), because replacing a domain blocks its DMA for
+ * a moment:
  *
- *   1. wait until it is silent: its guest stands still and asks for nothing more. Its interrupts
- *	pass this host meanwhile: the holder has given the direct way up before
+ *   1. wait until the device is silent: its guest stands still and asks for nothing more.  Its
+ *	interrupts pass this host, as the holder has given up the direct way
  *   2. hold its interrupts back, turn Bus Master Enable off
- *   3. wait until no request of its own waits for an answer, and read from it: the answer pushes
- *	the last writes ahead of itself
+ *   3. wait until no request of the device waits for an answer, and read from it: the answer pushes
+ *	the device's last writes ahead of itself
  *   4. let the last handler deliver
  *
  * The holder keeps its domain until the other node takes over: a late write meets its own memory.
  */
 
-/* A device that has not interrupted for so long does nothing; it is looked at so often. */
+/* A device that has not interrupted for this long does nothing; and the time between two looks. */
 #define LEND_SILENT_US		(50 * USEC_PER_MSEC)
 #define LEND_LOOK_MS		5
 
-/* A VMM waits for that with its big lock held, and all its guest's devices with it. */
+/* The longest wait for that: a VMM waits with its big lock held, and its other devices with it. */
 #define LEND_DRAIN_US		(1000 * USEC_PER_MSEC)
 
 static char *lend_move_cut_models = "";
@@ -240,7 +242,7 @@ static const struct kernel_param_ops lend_move_models_ops = {
 module_param_cb(cut_models, &lend_move_models_ops, &lend_move_cut_models, 0644);
 MODULE_PARM_DESC(cut_models, "USB controllers that may move with their VMs, by who has tried that: VVVV:DDDD, vendor and device as lspci -n has them, several with commas (default: none)");
 
-/* What the holder of the lease does.  Group lock. */
+/* An event of the holder.  Group lock. */
 static struct lend_event lend_move_event(const struct lend_fn *fn, enum lend_event_type type)
 {
 	const struct lend_lease *lease = &fn->group->lease;
@@ -319,7 +321,7 @@ static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 	struct dlend_irq_source *source;
 	int ret;
 
-	/* Its memory is read for that: only if it is the one that was named. */
+	/* Opening the source reads the peer's memory: only if it is the node that was named. */
 	mutex_lock(&group->lock);
 	target = group->lease.move.target;
 	mutex_unlock(&group->lock);
@@ -364,7 +366,7 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 		fired = lend_irq_fired(fn);
 		direct = fn->irq.direct;
 		mutex_unlock(&fn->group->lock);
-		/* Nobody here sees the interrupts. */
+		/* This host does not see the interrupts. */
 		if (direct)
 			return 1;
 		now = ktime_to_us(ktime_get());
@@ -372,7 +374,7 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 			return 0;
 		if (now - begin >= LEND_DRAIN_US || !dlend_link_is_up(link))
 			return 1;
-		/* Whatever ends the lease wakes this. */
+		/* The end of the lease wakes this. */
 		wait_event_timeout(fn->group->wait, !dlend_link_is_up(link),
 				   msecs_to_jiffies(LEND_LOOK_MS));
 	}
@@ -411,7 +413,7 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	mutex_unlock(&fn->group->lock);
 	if (ret)
 		return ret;
-	/* Something was under way all the same when the device was stopped. */
+	/* A transfer was under way when the device was stopped. */
 	loud |= drains && fired != before;
 	reply->flags = cpu_to_le32(loud ? 0 : DLEND_QUIET_F_DRAINED);
 	reply->waited_us = cpu_to_le32(ktime_to_us(ktime_get()) - begin);
@@ -466,7 +468,7 @@ static int lend_move_swap(struct lend_fn *fn, const struct lend_event *ev, bool 
 	u32 todo;
 	int err, ret;
 
-	/* Nothing of the state that the guest knows survives that. */
+	/* The device is being reset, or unbound: the state that the guest knows is lost. */
 	if (fn->hidden || fn->removing)
 		return -EAGAIN;
 	ret = lend_lease_step(&next, ev, &todo);
@@ -499,13 +501,13 @@ static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 
 	if (!ret && !ask)
 		pci_info(fn->pdev, "moved from node %u to node %u, epoch %u, as it is\n", from,
 			 dlend_link_peer(link), epoch);
-	/* Only after the swap has begun: nobody has the device, so that it is reset. */
+	/* If the swap has begun, no node has the device now: take it back, so that it is reset. */
 	if (ret && group->lease.epoch == epoch)
 		lend_lease_revoke(group, "take_over failed");
 	return ret;
 }
 
-/* Between looks whether an administrator still keeps a device from being stopped. */
+/* Time between two looks at lend_fn.hold_stop. */
 #define LEND_HOLD_POLL_MS	10
 
 /* DMA_MAP or DMA_UNMAP of the holder, or of a @standby.  Group lock. */
@@ -534,7 +536,7 @@ static int lend_request_bus_master(struct lend_fn *fn, bool on)
 
 static int lend_request_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 {
-	/* VMMs turn INTx on after each reset, whether anybody uses it or not. */
+	/* INTx does not count: VMMs turn it on after each reset, even if it is not used. */
 	if (mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX)
 		fn->reset_asked = 0;
 	lend_reset_heal(fn);
@@ -606,7 +608,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 	return ret;
 }
 
-/* The target is looked for, and its grant is waited for, before the group lock is taken. */
+/* The target is searched, and its grant is waited for, before the group lock is taken. */
 static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				const struct dlend_p_p2p *p)
 {
@@ -626,10 +628,10 @@ static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32
 }
 
 /*
- * Reset of a function for the guest: the lease and its DMA maps stay.  The device decodes no
- * addresses meanwhile, so nobody may reach its BARs.  After a reset that failed nobody reaches
- * them until a reset succeeds.  The reset is not made under the group lock: if the link is lost
- * meanwhile, the fence must not wait.
+ * Reset a function for the guest: the lease and its DMA maps stay.  The device decodes no addresses
+ * during the reset, so its BARs must be out of reach.  After a reset that failed they stay out of
+ * reach until a reset succeeds.  The reset is not made under the group lock: if the link is lost,
+ * the fence must not wait for it.
  */
 static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
@@ -639,7 +641,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	/* A guest that resets its device goes on here. */
+	/* A guest that resets its device does not move any more. */
 	lend_move_running(fn);
 	lend_fence_bus_master(fn, false);
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
@@ -659,7 +661,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	/* If somebody else's reset has begun by now, the end of that reset shows the BARs. */
+	/* If another reset has begun by now, the end of that reset shows the BARs. */
 	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
 	mutex_unlock(&fn->group->lock);
 	return ret;
@@ -711,7 +713,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
-/* What -ESTALE means, for the log. */
+/* The meaning of -ESTALE, for the log. */
 static const char *lend_request_stale_reason(u16 type)
 {
 	switch (type) {
@@ -742,7 +744,7 @@ static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *
 		return -EPROTO;
 	fn = lend_fn_find(&addr);
 	if (!fn && type == DLEND_MSG_RETURN) {
-		/* Unbound meanwhile; the borrower still says that it has forgotten the offsets. */
+		/* It was unbound; the borrower still says that it has forgotten the offsets. */
 		lend_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
 		return 0;
 	}
@@ -770,8 +772,8 @@ static void lend_request_link_up(struct dlend_link *link)
 }
 
 /*
- * A fence waits for the locks that messages are worked at with.  This host may be short of memory,
- * and swap to a device that it has from a peer which is gone: so nobody waits for I/O meanwhile.
+ * A fence waits for locks that message handlers hold.  This host may be short of memory, and swap
+ * to a device that it has borrowed from a peer which is gone: so handlers do not wait for I/O.
  */
 static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
 				struct dlend_msg *reply)

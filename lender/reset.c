@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Getting a function back into a known state: a reset of the function, and the PCI state that it
- * had when it was bound.
+ * A function gets back into a known state: by a reset, and with the PCI state that it had when it
+ * was bound.
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
@@ -14,15 +14,15 @@
 #include "lender/together.h"
 #include "lender/trace.h"
 
-/* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
+/* A reset waits so long for another user of the device lock (sysfs, AER). */
 #define LEND_RESET_PATIENCE_MS	2000
 
-/* Milliseconds between two tries meanwhile. */
+/* Milliseconds between two tries. */
 #define LEND_RESET_POLL_MS	20
 
 /*
- * A function that is not there reads as all ones.  Ids are compared with what the function said
- * when it was bound: what the kernel has stored may come from a quirk, and the ids of a virtual
+ * A function that is not there reads as all ones.  Ids are compared with those that were read when
+ * the function was bound: the ids in struct pci_dev may come from a quirk, and the ids of a virtual
  * function read as all ones even when it is there.
  */
 int lend_reset_answers(struct lend_fn *fn)
@@ -40,8 +40,9 @@ int lend_reset_answers(struct lend_fn *fn)
 }
 
 /*
- * The thread that unbinds the driver holds the device lock and waits for the end of the reset.  So
- * never wait for that lock without a limit, and not at all once the unbinding has begun.
+ * Try again while the device lock is taken.  The thread that unbinds the driver holds that lock and
+ * waits for the end of the reset.  So never wait for the lock without a limit, and not at all once
+ * the unbinding has begun.
  */
 static int lend_reset_patiently(struct lend_fn *fn, int (*try)(struct pci_dev *pdev))
 {
@@ -82,8 +83,8 @@ static int lend_reset_load(struct lend_fn *fn)
 }
 
 /*
- * The device lock is held over all of it, because a reset by somebody else saves and restores the
- * same registers.  The PCI core calls reset_prepare() and reset_done() of the driver (driver.c)
+ * The device lock is held all the time, because another reset saves and restores the same
+ * registers.  The PCI core calls reset_prepare() and reset_done() of the driver (driver.c)
  * for this reset as for any other.
  *
  * @reset: false: the function only gets the PCI state that it had when it was first reset.
@@ -123,7 +124,7 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 	return ret;
 }
 
-/* Does the function have all that this host has turned on in it? */
+/* Is everything in the function still on that this host has turned on? */
 static bool lend_reset_has_state(struct pci_dev *pdev, bool memory)
 {
 	u16 command, flags = PCI_MSIX_FLAGS_ENABLE | PCI_MSI_FLAGS_ENABLE;
@@ -145,7 +146,7 @@ void lend_reset_heal(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 
-	/* The end of a reset that this host knows of restores it. */
+	/* A reset that this host knows of restores the function when it ends. */
 	if (fn->hidden || !fn->saved || lend_reset_has_state(pdev, fn->claimed) ||
 	    lend_reset_answers(fn))
 		return;
@@ -161,23 +162,23 @@ void lend_reset_heal(struct lend_fn *fn)
 /*
  * Reset of a slot or a bus: most graphics cards with an audio function have no other.  It touches
  * all functions there, so all of them have to be bound here, in one IOMMU group, and so in one
- * lease; and nobody may be using one of them (together.h).
+ * lease; and none of them may be in use (together.h).
  */
 
 /*
- * A guest, or its VMM, that resets all functions of a device does so within that time.  One that
- * resets one of them, uses it without DMA and interrupts, and resets another one later, keeps the
- * first one as it is.
+ * A guest, or its VMM, that resets all functions of a device does so within this time.  If a guest
+ * resets one of them, uses it without DMA and interrupts, and resets another one later than that,
+ * the first one keeps its state.
  */
 #define LEND_ASKED_MS		2000
 
 /*
- * struct lend_scope - what a reset would touch
- * @slot: only what is in there, or NULL: all on the bus, and below it
- * @iommu: IOMMU group of all that it may touch; not referenced, to compare only
- * @dev: those of it; not referenced, to compare only
+ * struct lend_scope - the functions that a reset would touch
+ * @slot: only those in this slot; NULL: all on the bus, and below it
+ * @iommu: IOMMU group of the function to be reset; not referenced, to compare only
+ * @dev: functions of this group; not referenced, to compare only
  * @count: number of them
- * @other: name of a device that it would touch besides; "": there is none
+ * @other: name of a device outside the group, or of a bridge; "": there is none
  */
 struct lend_scope {
 	struct pci_slot *slot;
@@ -211,8 +212,8 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
 }
 
 /*
- * Never under the group lock: the PCI core calls error handlers, which
- * take that, under the lock that this takes.
+ * Never under the group lock: this takes the PCI core's lock of all buses, under which the PCI core
+ * calls error handlers, which take the group lock.
  */
 static void lend_scope_find(struct pci_dev *pdev, struct lend_scope *scope)
 {
@@ -267,7 +268,7 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 	}
 }
 
-/* How many errors the PCI core has told of.  Group lock. */
+/* Number of errors that the PCI core has told of.  Group lock. */
 static u32 lend_bus_reset_errors(struct lend_group *group, u64 fns)
 {
 	u32 errors = 0;
@@ -294,7 +295,7 @@ static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
 	return set.bound;
 }
 
-/* Return: did no error come meanwhile, because of which the core may reset them again? */
+/* Return: false: an error came after lend_bus_reset_begin(), and the core may reset them, too. */
 static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
 {
 	guard(mutex)(&group->lock);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A function without a reset of its own is reset with all that sits in its slot, or on its bus.
- * That must not touch what anybody uses: neither the guest that has another of these functions, nor
- * this host.  Pure logic.
+ * A function without a reset of its own is reset with all functions in its slot, or on its bus.
+ * That must not touch a function that is in use, by a guest or by this host.  Pure logic.
  */
 #ifndef DLEND_LENDER_TOGETHER_H
 #define DLEND_LENDER_TOGETHER_H
@@ -10,9 +9,9 @@
 #include <linux/types.h>
 
 /**
- * struct lend_together - all that one reset of a slot or a bus touches, a bit per function
- * @bound: those of one group of the lender's, which are its own
- * @strangers: number of others, which belong to anybody
+ * struct lend_together - the functions that one reset of a slot or a bus touches, a bit for each
+ * @bound: those of one group of the lender's
+ * @strangers: number of others, which the lender does not own
  * @lent: those that the holder of the group has, out of @bound
  * @asked: those whose holder has asked for a reset and has not used them since, out of @lent
  */
@@ -25,7 +24,7 @@ struct lend_together {
 
 /**
  * enum lend_together_verdict - can they be reset?
- * @LEND_TOGETHER_RESET: yes: nobody uses any of them
+ * @LEND_TOGETHER_RESET: yes: none of them is in use
  * @LEND_TOGETHER_IN_USE: no: the holder uses one of them
  * @LEND_TOGETHER_STRANGERS: no: it would reset what this lender does not own
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of the lender: who got a device when, and in which order it was taken away.
+ * Tracepoints of the lender: which node got a device, and in which order it was taken away.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dlend
@@ -34,7 +34,7 @@ TRACE_EVENT(dlend_lease,
 );
 
 /*
- * The steps appear in this order: bus_master_off, irq_down, dma_blocked, bars_unmapped, reset,
+ * The steps appear in this order: bus_master_off, dma_blocked, irq_down, bars_unmapped, reset,
  * restored, slots_free.  Between them "error_over": the kernel has recovered from a PCI error.
  */
 DECLARE_EVENT_CLASS(dlend_step,
