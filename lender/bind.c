@@ -214,11 +214,10 @@ static void lend_rom_copy(struct lend_fn *fn)
 			 size > DLEND_ROM_MAX ? -EFBIG : -ENOMEM);
 	if (image)
 		pci_unmap_rom(fn->pdev, image);
-	/* A request may read it already: the bytes have to be there before the size. */
-	if (fn->rom)
-		smp_store_release(&fn->rom_size, size);
-	else
+	if (!fn->rom)
 		bar->size = 0;
+	/* A request may read it already: the bytes have to be there before the size. */
+	smp_store_release(&fn->rom_size, fn->rom ? size : 0);
 }
 
 int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)

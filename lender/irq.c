@@ -339,7 +339,7 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p
 	int ret = 0;
 
 	lend_irq_down(fn);
-	/* Interrupts that were sent arrive before the reply, after which the borrower frees vectors. */
+	/* Interrupts arrive before the reply, after which the borrower frees its vectors. */
 	if (was_direct)
 		lend_direct_finish(fn);
 	if (mode != DLEND_IRQ_NONE)

@@ -42,7 +42,7 @@ const char *lend_group_state_name(const struct lend_group *group)
 	state = lend_set_told(group, &group->lease, NULL, &holder);
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
-	/* It is bound and cannot be borrowed: not prepared, or a function of its group is missing. */
+	/* It cannot be borrowed: it is not prepared, or a function of its group is missing. */
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
@@ -674,7 +674,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	if (last) {
 		lend_group_drop_domain(group);
 	} else {
-		/* Another group may get the function's name soon: this group needs another number. */
+		/* Another group may get the name soon: this group needs another number. */
 		lend_group_try_offer(group);
 		/* What was cancelled may have been about another function. */
 		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
@@ -923,7 +923,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	u32 todo;
 	int ret;
 
-	/* Opening the source reads the peer's memory: only if the peer could borrow the function. */
+	/* To open the source reads the peer's memory: only if the peer could borrow. */
 	mutex_lock(&group->lock);
 	ret = lend_lease_may_borrow(fn, link);
 	mutex_unlock(&group->lock);

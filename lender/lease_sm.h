@@ -72,7 +72,7 @@ struct lend_event {
 #define LEND_DO_TELL	0x10	/* the state changed: tell every node */
 #define LEND_DO_PREPARE	0x20	/* make what the standby needs; nothing of it is in force yet */
 #define LEND_DO_DROP	0x40	/* first undo an earlier one: that standby takes nothing over */
-#define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if no node takes over */
+#define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if no node comes */
 #define LEND_DO_SWAP	0x100	/* fence the old holder's part, reset nothing, give the standby's */
 
 /**
