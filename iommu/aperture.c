@@ -145,15 +145,6 @@ static int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *gr
 	       dlend_aperture_check_interrupts(dev, group);
 }
 
-/*
- * As some bridges need it, which do not say so (Switchtec), and such that the IOMMU can use large
- * pages.
- */
-static u64 dlend_aperture_base_align(u64 size, u64 align)
-{
-	return max_t(u64, align, roundup_pow_of_two(size));
-}
-
 /* A range that is clear of reserved regions and of the host bridge's windows. */
 static int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, u64 size,
 				    u64 align, u64 *base)
@@ -163,7 +154,11 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 		.in.first = max_t(u64, first, SZ_4G),
 		.in.last = pg->shared ? pg->last : min_t(u64, pg->last, dma_get_mask(dev)),
 		.size = size,
-		.align = dlend_aperture_base_align(size, align),
+		/*
+		 * As some bridges need it, which do not say so (Switchtec), and such that the IOMMU
+		 * can use large pages.
+		 */
+		.align = max_t(u64, align, roundup_pow_of_two(size)),
 	};
 	struct dlend_span *busy;
 	int n, err;
@@ -188,15 +183,6 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 
 /* Begin and end */
 
-/* What a driver has mapped before it was kept below 4 GiB must not be there. */
-static int dlend_aperture_check_shared(struct dlend_aperture *ap)
-{
-	if (!ap->pg->shared || dlend_paging_empty(ap->pg, ap->base, ap->size))
-		return 0;
-	dev_err(ap->dev, "its driver has DMA memory above 4 GiB, where the aperture would be: boot without iommu.forcedac=1\n");
-	return -EADDRINUSE;
-}
-
 static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bool shared)
 {
 	int err;
@@ -210,10 +196,14 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bo
 	}
 	dlend_maps_init(&ap->maps, ap->pg);
 	err = dlend_aperture_pick_base(ap->dev, ap->pg, ap->size, align, &ap->base);
-	if (!err)
-		err = dlend_aperture_check_shared(ap);
 	if (err)
 		goto free_domain;
+	/* What a driver has mapped before it was kept below 4 GiB must not be there. */
+	if (ap->pg->shared && !dlend_paging_empty(ap->pg, ap->base, ap->size)) {
+		dev_err(ap->dev, "its driver has DMA memory above 4 GiB, where the aperture would be: boot without iommu.forcedac=1\n");
+		err = -EADDRINUSE;
+		goto free_domain;
+	}
 	err = ap->pg->ops->attach(ap->pg);
 	if (err) {
 		dev_err(ap->dev, "its IOMMU group cannot be given a domain (%d)%s\n", err,
@@ -285,14 +275,6 @@ static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64
 	return dlend_maps_del(&ap->maps, ap->base + offset, size);
 }
 
-/* Without the lock: domains of attached devices end under a group's mutex, which this takes. */
-static void dlend_aperture_end(struct dlend_aperture *ap, struct dlend_paging *pg)
-{
-	if (!dlend_paging_end(pg))
-		dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
-	put_device(ap->dev);
-}
-
 void dlend_aperture_detach(struct dlend_aperture *ap)
 {
 	struct dlend_paging *pg;
@@ -305,8 +287,12 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 	ap->pg = NULL;
 	ap->maps.pg = NULL;
 	mutex_unlock(&ap->lock);
-	if (pg)
-		dlend_aperture_end(ap, pg);
+	if (!pg)
+		return;
+	/* Without the lock: domains of attached devices end under a group's mutex, and take it. */
+	if (!dlend_paging_end(pg))
+		dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
+	put_device(ap->dev);
 }
 
 void dlend_aperture_destroy(struct dlend_aperture *ap)
@@ -342,30 +328,28 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 
 /* Slots */
 
-static u64 dlend_aperture_p2p_limit(const struct dlend_aperture *ap)
+/* Under the lock. */
+static void dlend_aperture_sum(const struct dlend_aperture *ap, struct dlend_aperture_stat *st)
 {
-	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
-}
-
-/*
- * Has peer-to-peer no more than its share, with the slot that was just allocated, and with slots
- * that lenders may not have forgotten yet?
- */
-static bool dlend_aperture_fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind)
-{
-	return kind != DLEND_SLOT_P2P ||
-	       dlend_slots_bytes(&ap->slots, kind) <= dlend_aperture_p2p_limit(ap);
+	*st = (struct dlend_aperture_stat) { .size = ap->slots.limit, .pages = ap->maps.pages };
+	dlend_slots_sum(&ap->slots, st);
+	st->p2p_limit = dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
 }
 
 static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want want,
 			   struct dlend_slot **slot)
 {
+	struct dlend_aperture_stat st;
 	int err = dlend_slots_alloc(&ap->slots, want, slot);
 
 	if (err)
 		return err;
-	/* Checked last: without room, the error must not say that the share is used up. */
-	if (!dlend_aperture_fair(ap, want.kind)) {
+	/*
+	 * Has peer-to-peer more than its share, with this slot, and with slots that lenders may not
+	 * have forgotten yet?  Without room, the error must not say so: thus it is asked last.
+	 */
+	dlend_aperture_sum(ap, &st);
+	if (want.kind == DLEND_SLOT_P2P && st.bytes[want.kind] > st.p2p_limit) {
 		dlend_slots_free(&ap->slots, *slot);
 		return -EDQUOT;
 	}
@@ -716,15 +700,8 @@ int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struc
 
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st)
 {
-	*st = (struct dlend_aperture_stat) {};
 	guard(mutex)(&ap->lock);
-	st->size = ap->slots.limit;
-	dlend_slots_sum(&ap->slots, st);
-	st->p2p = dlend_slots_bytes(&ap->slots, DLEND_SLOT_P2P);
-	st->p2p_limit = dlend_aperture_p2p_limit(ap);
-	st->mapped_4k = ap->maps.pages.n4k;
-	st->mapped_2m = ap->maps.pages.n2m;
-	st->mapped_1g = ap->maps.pages.n1g;
+	dlend_aperture_sum(ap, st);
 }
 DLEND_EXPORT(dlend_aperture_stat);
 
@@ -734,7 +711,8 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 
 	dlend_aperture_stat(ap, &st);
 	seq_printf(m, "aperture_base: %llx\nquarantined_bytes: %llu\n", ap->base, st.quarantined);
-	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.p2p, st.p2p_limit);
+	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.bytes[DLEND_SLOT_P2P],
+		   st.p2p_limit);
 	guard(mutex)(&ap->lock);
 	seq_printf(m, "coherent: %d\n", ap->pg && ap->pg->coherent);
 	dlend_maps_show(&ap->maps, m);

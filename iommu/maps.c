@@ -47,16 +47,10 @@ u64 dlend_page_at(const struct dlend_page_run *r, u64 iova)
 	return DLEND_PAGE_SMALLEST;
 }
 
-/* The smallest size above @cap, 0 if there is none. */
-static u64 dlend_pages_too_large(u64 sizes, u64 cap)
-{
-	sizes &= ~(2 * cap - 1);
-	return sizes & -sizes;
-}
-
 u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 {
-	u64 end, large = cap ? dlend_pages_too_large(sizes, cap) : 0;
+	u64 end, above = cap ? sizes & ~(2 * cap - 1) : 0;
+	u64 large = above & -above;	/* the smallest size above @cap, 0 if there is none */
 
 	if (!large || last - at < large / 2)
 		return last;

@@ -26,11 +26,6 @@
 struct seq_file;
 struct dlend_paging;
 
-/* Pages of the IOMMU by size; sizes in between count as several of the next smaller kind. */
-struct dlend_map_pages {
-	u64 n4k, n2m, n1g;
-};
-
 /**
  * struct dlend_page_run - what was mapped contiguously, in pieces of dlend_piece_last()
  * @first: first address

@@ -218,18 +218,9 @@ void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st
 		} else {
 			st->slots[e->kind]++;
 		}
+		if (e->use != DLEND_SLOT_FREE)
+			st->bytes[e->kind] += e->size;
 	}
-}
-
-u64 dlend_slots_bytes(const struct dlend_slots *s, enum dlend_slot_kind kind)
-{
-	const struct dlend_slot *e;
-	u64 bytes = 0;
-
-	list_for_each_entry(e, &s->runs, node)
-		if (e->use != DLEND_SLOT_FREE && e->kind == kind)
-			bytes += e->size;
-	return bytes;
 }
 
 /* Does the place fit into @want->in at @here, which may have wrapped? */

@@ -54,7 +54,7 @@ void dlend_slots_limit(struct dlend_slots *s, u64 limit);
  * @size: bytes, rounded up to pages
  * @align: power of two, bytes; 0: page
  * @phase: wanted offset modulo @align, page multiple
- * @kind: for dlend_slots_bytes()
+ * @kind: what it is used for
  */
 struct dlend_slot_want {
 	u64 size, align, phase;
@@ -115,20 +115,11 @@ u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
 /**
  * dlend_slots_sum - bytes by use, and slots by kind
  * @s: (in) slots
- * @st: (in, out) added to: free, largest_free (both below the limit), quarantined, slots
+ * @st: (in, out) added to: free and largest_free (below the limit), quarantined, bytes, slots
  *
  * Context: any.
  */
 void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st);
-
-/**
- * dlend_slots_bytes - bytes of one kind, in use and in quarantine
- * @s: (in) slots
- * @kind: (in) as in struct dlend_slot_want
- *
- * Context: any. Return: bytes.
- */
-u64 dlend_slots_bytes(const struct dlend_slots *s, enum dlend_slot_kind kind);
 
 /* A range of IO addresses; both ends inclusive. */
 struct dlend_span {

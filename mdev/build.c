@@ -135,9 +135,9 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->book_bytes = dlend_books_bytes(&ram->books);
 	st->sharers = ram->users;
 	st->wakeups = READ_ONCE(ram->vm->wakeups);
-	st->pages_4k = ap.mapped_4k;
-	st->pages_2m = ap.mapped_2m;
-	st->pages_1g = ap.mapped_1g;
+	st->pages_4k = ap.pages.n4k;
+	st->pages_2m = ap.pages.n2m;
+	st->pages_1g = ap.pages.n1g;
 }
 
 void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)

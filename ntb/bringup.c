@@ -265,30 +265,18 @@ u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
 	return dlend_bringup_checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
 }
 
-static bool dlend_bringup_words_agree(const struct dlend_bringup *b,
-				      const struct dlend_bringup_area *area)
-{
-	return area->check == dlend_bringup_checksum(b->nonce, b->peer_node, b->peer_aperture_mib,
-						     b->picked, area->window);
-}
-
-static bool dlend_bringup_arrived(const struct dlend_bringup *b,
-				  const struct dlend_bringup_area *area)
-{
-	u8 pattern[DLEND_TEST_SIZE];
-
-	dlend_bringup_pattern(b->nonce, pattern);
-	return area->nonce == b->nonce && !memcmp(area->test, pattern, sizeof(pattern));
-}
-
 /* This node's half is tested. What is wrong with the peer's, as far as seen here? NULL: nothing */
 static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 				       const struct dlend_bringup_area *area, char *text,
 				       size_t len)
 {
-	if (!dlend_bringup_arrived(b, area))
+	u8 pattern[DLEND_TEST_SIZE];
+
+	dlend_bringup_pattern(b->nonce, pattern);
+	if (area->nonce != b->nonce || memcmp(area->test, pattern, sizeof(pattern)))
 		return dlend_bringup_no_arrival;
-	if (!dlend_bringup_words_agree(b, area))
+	if (area->check != dlend_bringup_checksum(b->nonce, b->peer_node, b->peer_aperture_mib,
+						  b->picked, area->window))
 		return dlend_bringup_other_words;
 	if (area->window >= DLEND_BRINGUP_MIN_WINDOW)
 		return NULL;

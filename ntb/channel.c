@@ -71,14 +71,6 @@ static int dlend_tx_room(struct dlend_link *link)
 	return room;
 }
 
-/* Under tx.lock. If a peer that lives takes hardly any messages, its session has to begin anew. */
-static void dlend_tx_check_pace(struct dlend_link *link)
-{
-	if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(),
-			       DLEND_TX_FULL_CALLS * (u64)READ_ONCE(dlend_call_timeout_ms)))
-		dlend_link_renew(link, "peer takes no messages, or too slowly");
-}
-
 /*
  * Under tx.lock.  Wait for a free place, but no longer than the session lasts, than the caller has
  * time, and than call_timeout_ms: all other senders wait for the lock, and some of them
@@ -99,7 +91,10 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 		room = dlend_tx_room(link);
 		if (room < 0)
 			return -ENOTCONN;
-		dlend_tx_check_pace(link);
+		/* If a peer that lives takes hardly any messages, its session begins anew. */
+		if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(), DLEND_TX_FULL_CALLS *
+				       (u64)READ_ONCE(dlend_call_timeout_ms)))
+			dlend_link_renew(link, "peer takes no messages, or too slowly");
 		if (room)
 			return 0;
 		if (time_after(jiffies, deadline))
@@ -298,22 +293,16 @@ static void dlend_call_answer(struct dlend_call *call, int status)
 	complete(&call->done);
 }
 
-static bool dlend_call_matches(const struct dlend_call *call, const struct dlend_msg *msg)
-{
-	struct dlend_addr addr = dlend_msg_addr(msg);
-
-	return call->id == le32_to_cpu(msg->id) && call->type == le16_to_cpu(msg->type) &&
-	       dlend_addr_same(&call->addr, &addr);
-}
-
 /* A reply has come: wake the caller that waits for it. */
 static void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *msg)
 {
+	struct dlend_addr addr = dlend_msg_addr(msg);
 	struct dlend_call *call;
 
 	spin_lock(&link->lock);
 	list_for_each_entry(call, &link->calls.waiting, node) {
-		if (!dlend_call_matches(call, msg))
+		if (call->id != le32_to_cpu(msg->id) || call->type != le16_to_cpu(msg->type) ||
+		    !dlend_addr_same(&call->addr, &addr))
 			continue;
 		if (call->reply)
 			*call->reply = *msg;

@@ -17,7 +17,7 @@ static struct dlend_link *to_dlend_link(struct device *dev)
 	return container_of(dev, struct dlend_link, dev);
 }
 
-/* An attribute that is only read, and takes no lock. */
+/* An attribute that is only read, and takes no lock; or link->state_lock. */
 #define DLEND_LINK_ATTR(name, format, value)							\
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf)	\
 {												\

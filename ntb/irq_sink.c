@@ -236,17 +236,6 @@ static void dlend_doorbell_queue(struct dlend_link *link)
 	queue_work(dlend_poll_wq, &link->doorbell.work);
 }
 
-/* Under irq_lock. */
-static void dlend_doorbell_begin_polling(struct dlend_link *link)
-{
-	if (!link->doorbell.on)
-		return;
-	/* The peer does not notice the mask: a bit that it sets stays until it is read here. */
-	link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, true);
-	atomic_inc(&link->stat.polls);
-	dlend_doorbell_queue(link);
-}
-
 /*
  * Let the bring-up look, but not at once after its last step: a peer can ask without end, and other
  * threads wait for state_lock while a step runs.
@@ -274,8 +263,12 @@ void dlend_link_doorbell(struct dlend_link *link)
 	if (bits & BIT_ULL(DLEND_DB_IRQ))
 		more = dlend_irq_sinks_scan(link, &left);
 	dlend_budget_spend(budget, turn - left, local_clock() - begin, TICK_NSEC);
-	if (more || !budget->left)
-		dlend_doorbell_begin_polling(link);
+	if (link->doorbell.on && (more || !budget->left)) {
+		/* The peer does not notice: a bit that it sets stays until it is read here. */
+		link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, true);
+		atomic_inc(&link->stat.polls);
+		dlend_doorbell_queue(link);
+	}
 	spin_unlock_irqrestore(&link->irq_lock, flags);
 	if (bits & BIT_ULL(DLEND_DB_MSG)) {
 		dlend_link_receive(link);

@@ -249,15 +249,6 @@ static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 }
 
 /*
- * Is nothing behind the window?  This word was written at the self-test of this session and the
- * peer does not change it: a number of bytes, which is never all ones.
- */
-static bool dlend_irq_window_gone(struct dlend_link *link)
-{
-	return dlend_peer_read_now(link, &link->peer_ctrl->window) == ~0u;
-}
-
-/*
  * A borrower may have taken away its counters before its device was stopped; that must not end the
  * session, which other guests use, too.  If the window answers, the counters are read once more: if
  * they answer now, the data has come before that answer.
@@ -267,7 +258,8 @@ static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32
 {
 	if (!dlend_irq_source_silent(src, vector))
 		return NULL;
-	if (dlend_irq_window_gone(src->in.link))
+	/* Written at the self-test of this session: a number of bytes, which is never all ones. */
+	if (dlend_peer_read_now(src->in.link, &src->in.link->peer_ctrl->window) == ~0u)
 		return dlend_irq_no_answer;
 	return dlend_irq_source_silent(src, vector) ? dlend_irq_no_counters : NULL;
 }
@@ -418,15 +410,6 @@ void dlend_irq_sources_push(struct dlend_link *link)
 }
 
 /*
- * On the loop the device's data and the counters are in one memory, and an interrupt has pushed
- * what its device wrote before.
- */
-static bool dlend_irq_source_reads_back(const struct dlend_irq_source *src)
-{
-	return READ_ONCE(dlend_irq_readback) && !dlend_link_is_loop(src->in.link);
-}
-
-/*
  * Under sources.lock.  @may_read: the caller can read through the window, if there is time for that
  * and no source is late; else that is left to the thread.
  * Return: the caller has to read, and to tell it
@@ -437,7 +420,11 @@ static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, boo
 
 	if (!dlend_irq_source_usable(src))
 		return false;
-	if (!dlend_irq_source_reads_back(src)) {
+	/*
+	 * On the loop the device's data and the counters are in one memory, and an interrupt has
+	 * pushed what its device wrote before.
+	 */
+	if (!READ_ONCE(dlend_irq_readback) || dlend_link_is_loop(src->in.link)) {
 		dlend_irq_source_count(src, vector);
 		return false;
 	}

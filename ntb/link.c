@@ -330,19 +330,14 @@ u16 dlend_setting_of(struct dlend_link *link, enum dlend_setting what, u16 unles
 	return s ? s->value : unless;
 }
 
-static void dlend_settings_forget(void)
+/* Workqueues */
+
+void dlend_links_exit(void)
 {
 	struct dlend_link_setting *s, *next;
 
 	list_for_each_entry_safe(s, next, &dlend_settings, node)
 		kfree(s);
-}
-
-/* Workqueues */
-
-void dlend_links_exit(void)
-{
-	dlend_settings_forget();
 	if (dlend_poll_wq)
 		destroy_workqueue(dlend_poll_wq);
 	if (dlend_wq)

@@ -127,12 +127,6 @@ static int dlend_pm_init(void)
 	return err;
 }
 
-static void dlend_pm_exit(void)
-{
-	unregister_reboot_notifier(&dlend_pm_reboot_notifier);
-	unregister_pm_notifier(&dlend_pm_notifier);
-}
-
 /* The module */
 
 static int __init dlend_core_init(void)
@@ -163,7 +157,8 @@ exit_links:
 static void __exit dlend_core_exit(void)
 {
 	dlend_loop_exit();
-	dlend_pm_exit();
+	unregister_reboot_notifier(&dlend_pm_reboot_notifier);
+	unregister_pm_notifier(&dlend_pm_notifier);
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
 	dlend_links_exit();

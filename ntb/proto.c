@@ -34,16 +34,10 @@ static bool dlend_msg_page_aligned(u64 x)
 	return !(x & (DLEND_WIRE_PAGE - 1));
 }
 
-/* A range that does not wrap, also not onto 2^64 itself. */
-static bool dlend_msg_range_ok(u64 start, u64 size)
-{
-	return size && start + size > start;
-}
-
-/* A range of whole pages that does not wrap. */
+/* A range of whole pages that does not wrap, also not onto 2^64 itself. */
 static bool dlend_msg_pages_ok(u64 start, u64 size)
 {
-	return dlend_msg_page_aligned(start | size) && dlend_msg_range_ok(start, size);
+	return dlend_msg_page_aligned(start | size) && size && start + size > start;
 }
 
 static const char *dlend_msg_check_bar(const struct dlend_p_bar *bar, unsigned int index)

@@ -42,12 +42,18 @@ struct dlend_slot {
 	u64 cookie, age;
 };
 
-/* Usage, in bytes, of what the peer reaches; pages mapped by size. */
+/* Pages of the IOMMU by size; sizes in between count as several of the next smaller kind. */
+struct dlend_map_pages {
+	u64 n4k, n2m, n1g;
+};
+
+/* Usage, in bytes, of what the peer reaches; pages as far as known. */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
-	u64 p2p, p2p_limit;		/* DLEND_SLOT_P2P, also in quarantine; its upper limit */
+	u64 bytes[DLEND_SLOT_KINDS];	/* also in quarantine */
+	u64 p2p_limit;			/* upper limit of DLEND_SLOT_P2P */
 	u32 slots[DLEND_SLOT_KINDS];
-	u64 mapped_4k, mapped_2m, mapped_1g;	/* pages of the IOMMU, as far as known */
+	struct dlend_map_pages pages;
 };
 
 /**
