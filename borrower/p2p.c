@@ -259,7 +259,7 @@ static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 
 	if (!ap || peer == dlend_node_id())
 		return 0;
-	dlend_aperture_stat(ap, &st);
+	st = dlend_aperture_stat(ap);
 	left = min(st.p2p_limit, st.bytes[DLEND_SLOT_P2P] + st.free);
 	dlend_p2p_view_add(arg, &(struct dlend_p2p_path){
 		.from = peer,

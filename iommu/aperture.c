@@ -329,11 +329,13 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 /* Slots */
 
 /* Under the lock. */
-static void dlend_aperture_sum(const struct dlend_aperture *ap, struct dlend_aperture_stat *st)
+static struct dlend_aperture_stat dlend_aperture_sum(const struct dlend_aperture *ap)
 {
-	*st = (struct dlend_aperture_stat) { .size = ap->slots.limit, .pages = ap->maps.pages };
-	dlend_slots_sum(&ap->slots, st);
-	st->p2p_limit = dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
+	struct dlend_aperture_stat st = { .size = ap->slots.limit, .pages = ap->maps.pages };
+
+	dlend_slots_sum(&ap->slots, &st);
+	st.p2p_limit = dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
+	return st;
 }
 
 static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want want,
@@ -348,7 +350,7 @@ static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want wan
 	 * Has peer-to-peer more than its share, with this slot, and with slots that lenders may not
 	 * have forgotten yet?  Without room, the error must not say so: thus it is asked last.
 	 */
-	dlend_aperture_sum(ap, &st);
+	st = dlend_aperture_sum(ap);
 	if (want.kind == DLEND_SLOT_P2P && st.bytes[want.kind] > st.p2p_limit) {
 		dlend_slots_free(&ap->slots, *slot);
 		return -EDQUOT;
@@ -698,18 +700,19 @@ int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struc
 	return 0;
 }
 
-void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st)
+struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap)
 {
+	if (!ap)
+		return (struct dlend_aperture_stat) {};
 	guard(mutex)(&ap->lock);
-	dlend_aperture_sum(ap, st);
+	return dlend_aperture_sum(ap);
 }
 DLEND_EXPORT(dlend_aperture_stat);
 
 void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 {
-	struct dlend_aperture_stat st;
+	struct dlend_aperture_stat st = dlend_aperture_stat(ap);
 
-	dlend_aperture_stat(ap, &st);
 	seq_printf(m, "aperture_base: %llx\nquarantined_bytes: %llu\n", ap->base, st.quarantined);
 	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.bytes[DLEND_SLOT_P2P],
 		   st.p2p_limit);

@@ -339,7 +339,6 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	u16 node = dlend_link_peer(link);
 	struct lend_peer_list *peers = arg;
-	struct dlend_aperture_stat st;
 	u64 mib;
 
 	/* A guest of this node reaches devices of this node without a window. */
@@ -348,8 +347,7 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 	/* No node has so many links: see LEND_LISTENERS_MAX. */
 	if (peers->count == DLEND_PEERS_MAX)
 		return 1;
-	dlend_aperture_stat(ap, &st);
-	mib = min_t(u64, st.p2p_limit >> 20, U32_MAX);
+	mib = min_t(u64, dlend_aperture_stat(ap).p2p_limit >> 20, U32_MAX);
 	mib -= min(mib, lend_peer_list_granted(node, peers->reader));
 	peers->peer[peers->count++] = (struct dlend_p_peer){
 		.node = cpu_to_le16(node), .mib = cpu_to_le32(mib),

@@ -65,9 +65,8 @@ struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend
 static void lend_bar_no_space(struct lend_fn *fn, unsigned int i, struct dlend_link *link,
 			      struct dlend_aperture *ap)
 {
-	struct dlend_aperture_stat st;
+	struct dlend_aperture_stat st = dlend_aperture_stat(ap);
 
-	dlend_aperture_stat(ap, &st);
 	dev_err_ratelimited(&fn->pdev->dev,
 			    "BAR %u (%llu KiB) does not fit into the window to node %u: %llu KiB in all, %llu KiB free, largest piece %llu KiB; return other devices, or make the window larger in the NTB's set-up\n",
 			    i, fn->bar[i].span >> 10, dlend_link_peer(link), st.size >> 10,

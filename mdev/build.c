@@ -54,14 +54,13 @@ static void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
 static void dlend_report_window(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	struct dlend_aperture_stat st = {};
+	struct dlend_aperture_stat st;
 	u64 bytes, most;
 
 	mutex_lock(&ram->lock);
 	bytes = ram->books.pinned_bytes;
 	most = ram->books.most;
-	if (ram->ap)
-		dlend_aperture_stat(ram->ap, &st);
+	st = dlend_aperture_stat(ram->ap);
 	mutex_unlock(&ram->lock);
 	dlend_report_err(mem, "window full: guest RAM is at least %llu MiB, of the window's %llu MiB this VM may have %llu and %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
 			 bytes >> DLEND_MIB_SHIFT, st.size >> DLEND_MIB_SHIFT,
@@ -124,11 +123,10 @@ u64 dlend_memory_pinned(const struct dlend_memory *mem)
 void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 {
 	struct dlend_ram *ram = mem->ram;
-	struct dlend_aperture_stat ap = {};
+	struct dlend_aperture_stat ap;
 
 	guard(mutex)(&ram->lock);
-	if (ram->ap)
-		dlend_aperture_stat(ram->ap, &ap);
+	ap = dlend_aperture_stat(ram->ap);
 	*st = mem->stat;
 	st->pinned_bytes = ram->books.pinned_bytes;
 	st->own_bytes = dlend_books_owned(&ram->books, mem);
@@ -205,9 +203,8 @@ static int dlend_build_count_repair(struct dlend_memory *mem)
  */
 static u64 dlend_build_most(const struct dlend_memory *mem)
 {
-	struct dlend_aperture_stat st;
+	struct dlend_aperture_stat st = dlend_aperture_stat(mem->ram->ap);
 
-	dlend_aperture_stat(mem->ram->ap, &st);
 	return min(mult_frac(st.size, min(READ_ONCE(vm_window_percent), 100u), 100),
 		   dlend_vmm_lockable(&mem->vmm));
 }

@@ -331,16 +331,13 @@ free_seg:
 /* Tell people why. */
 static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
 {
-	struct dlend_aperture *ap = dlend_link_aperture(d->link);
-	struct dlend_aperture_stat st = {};
+	struct dlend_aperture_stat st = dlend_aperture_stat(dlend_link_aperture(d->link));
 	struct dlend_native_segment *seg;
 	unsigned long number;
 	u64 mine = 0;
 
 	xa_for_each(&d->segments, number, seg)
 		mine += seg->size;
-	if (ap)
-		dlend_aperture_stat(ap, &st);
 	snprintf(why, DLEND_REASON_LEN,
 		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
 		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
@@ -422,12 +419,7 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 static u64 dlend_native_window_bytes(struct dlend_link *link)
 {
-	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct dlend_aperture_stat st = {};
-
-	if (ap)
-		dlend_aperture_stat(ap, &st);
-	return st.size;
+	return dlend_aperture_stat(dlend_link_aperture(link)).size;
 }
 
 /* A link has one aperture for all its life, so these are of all segments. */

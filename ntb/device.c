@@ -78,12 +78,7 @@ static DEVICE_ATTR_RW(required_peer);
 /* All is 0 as long as there is no aperture. */
 static struct dlend_aperture_stat dlend_link_stat(struct dlend_link *link)
 {
-	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct dlend_aperture_stat st = {};
-
-	if (ap)
-		dlend_aperture_stat(ap, &st);
-	return st;
+	return dlend_aperture_stat(dlend_link_aperture(link));
 }
 
 DLEND_LINK_ATTR(aperture_bytes, "%llu", dlend_link_stat(link).size);

@@ -49,7 +49,6 @@ int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offse
 
 	if (err)
 		return err;
-	w->size = size;
 	w->link = link;
 	w->view.ops = &dlend_window_view_ops;
 	w->view.offset = offset;
@@ -84,7 +83,7 @@ void __iomem *dlend_window_map(struct dlend_window *w)
 	phys_addr_t phys = READ_ONCE(w->phys);
 
 	if (!dlend_link_is_loop(w->link))
-		return ioremap(phys, w->size);
+		return ioremap(phys, w->view.size);
 	/* RAM of this kernel, which is mapped all the time. */
 	return phys ? (void __iomem __force *)phys_to_virt(phys) : NULL;
 }

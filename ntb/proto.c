@@ -7,6 +7,7 @@
  */
 #include <linux/align.h>
 #include <linux/bits.h>
+#include <linux/build_bug.h>
 #include <linux/crc32.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -429,7 +430,9 @@ struct dlend_msg_rule {
 	const char *(*check_reply)(u16 type, const void *payload);
 };
 
-#define LEN(payload)	sizeof(struct dlend_p_##payload)
+#define LEN(payload) \
+	(sizeof(struct dlend_p_##payload) + \
+	 BUILD_BUG_ON_ZERO(sizeof(struct dlend_p_##payload) > DLEND_MSG_PAYLOAD))
 #define RULE(type, to, ...) \
 	[DLEND_MSG_##type] = { #type, DLEND_TO_##to, __VA_ARGS__ }
 

@@ -106,30 +106,35 @@ static bool dlend_request_repeats(const struct dlend_msg *a, const struct dlend_
 	       !memcmp(a->payload, b->payload, sizeof(a->payload));
 }
 
-/* The last request about the device of @msg, or NULL; @calls: how many calls there are about it. */
-static struct dlend_request *dlend_requests_last_of_device(struct dlend_requests *q,
-							   const struct dlend_msg *msg,
-							   unsigned int *calls)
+/*
+ * The first request about the device of @msg, or NULL: all that came before it are done.  @last:
+ * the last one; @calls: how many calls there are about the device.
+ */
+static struct dlend_request *dlend_requests_of_device(struct dlend_requests *q,
+						      const struct dlend_msg *msg,
+						      struct dlend_request **last,
+						      unsigned int *calls)
 {
-	struct dlend_request *r, *last = NULL;
+	struct dlend_request *r, *first = NULL;
 
 	*calls = 0;
 	list_for_each_entry(r, &q->live, node) {
 		if (r->refused || !dlend_request_same_device(&r->msg, msg))
 			continue;
 		*calls += !!r->msg.id;
-		last = r;
+		*last = r;
+		first = first ?: r;
 	}
-	return last;
+	return first;
 }
 
 struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 					 const struct dlend_msg *msg)
 {
-	struct dlend_request *last, *r;
+	struct dlend_request *last = NULL, *r;
 	unsigned int calls;
 
-	last = dlend_requests_last_of_device(q, msg, &calls);
+	dlend_requests_of_device(q, msg, &last, &calls);
 	if (last && !last->running && last->session == session &&
 	    dlend_request_repeats(&last->msg, msg))
 		return NULL;
@@ -149,21 +154,10 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 	return r->running ? r : NULL;
 }
 
-/* The first request about the device of @msg, or NULL: all that came before it are done. */
-static struct dlend_request *dlend_requests_next_of_device(struct dlend_requests *q,
-							   const struct dlend_msg *msg)
-{
-	struct dlend_request *r;
-
-	list_for_each_entry(r, &q->live, node)
-		if (!r->refused && dlend_request_same_device(&r->msg, msg))
-			return r;
-	return NULL;
-}
-
 struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r)
 {
-	struct dlend_request *next = NULL;
+	struct dlend_request *next, *last;
+	unsigned int calls;
 
 	list_move_tail(&r->node, &q->free);
 	if (r->refused) {
@@ -174,7 +168,7 @@ struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend
 		q->calls--;
 	else
 		q->posts--;
-	next = dlend_requests_next_of_device(q, &r->msg);
+	next = dlend_requests_of_device(q, &r->msg, &last, &calls);
 	if (next)
 		next->running = true;
 	return next;

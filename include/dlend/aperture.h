@@ -193,12 +193,12 @@ void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size);
 
 /**
  * dlend_aperture_stat - how much of an aperture is used
- * @ap: aperture
- * @st: (out) numbers
+ * @ap: aperture, or NULL
  *
- * Context: process, may sleep; takes the aperture's lock.
+ * Context: process, may sleep; takes the aperture's lock. Return: numbers, all 0 without an
+ * aperture.
  */
-void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st);
+struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap);
 
 struct dlend_view;
 

@@ -354,7 +354,6 @@ struct dlend_window {
 	void *arg;
 	struct dlend_link *link;
 	struct dlend_view view;
-	u64 size;
 };
 
 /**

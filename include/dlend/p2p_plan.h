@@ -30,7 +30,6 @@ enum dlend_p2p_why {
 	DLEND_P2P_NO_BAR,	/* there is none that can be reached */
 	DLEND_P2P_PART,		/* it does not begin or end with a page */
 	DLEND_P2P_OVER_BAR,	/* the guest has placed another BAR there, too */
-	DLEND_P2P_WHYS
 };
 
 struct dlend_p2p_bar {

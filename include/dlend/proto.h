@@ -219,7 +219,6 @@ struct dlend_p_offer {
 } __packed;
 static_assert(sizeof(struct dlend_p_offer) ==
 	      28 + sizeof(struct dlend_p_state) + 12 * DLEND_NUM_REGIONS + DLEND_NODE_NAME_LEN);
-static_assert(sizeof(struct dlend_p_offer) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_SNAPSHOT_PIECE	128
 struct dlend_p_snapshot {
@@ -227,7 +226,6 @@ struct dlend_p_snapshot {
 	__le16 reserved;
 	__u8 data[DLEND_SNAPSHOT_PIECE];
 } __packed;
-static_assert(sizeof(struct dlend_p_snapshot) <= DLEND_MSG_PAYLOAD);
 
 /* Which devices of the lender belong together: those of one set go to one node. */
 struct dlend_p_set {
@@ -263,7 +261,6 @@ struct dlend_p_dma {
 	__le32 reserved;
 	struct dlend_p_dma_entry entry[DLEND_DMA_PER_MSG];
 } __packed;
-static_assert(sizeof(struct dlend_p_dma) <= DLEND_MSG_PAYLOAD);
 
 struct dlend_p_cfg {
 	__le16 offset;
@@ -313,7 +310,6 @@ struct dlend_p_rom {
 	__le32 size;		/* of the whole image; @data is 0 behind its end */
 	__u8 data[DLEND_ROM_PIECE];
 } __packed;
-static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_PEERS_PER_MSG	27
 /* In messages that follow each other. */
@@ -331,7 +327,6 @@ struct dlend_p_peers {
 	__le16 more;		/* 1: the list goes on in the next PEERS; 0: it is complete */
 	struct dlend_p_peer peer[DLEND_PEERS_PER_MSG];	/* 0 behind the last one */
 } __packed;
-static_assert(sizeof(struct dlend_p_peers) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_PLACE_MAX		8	/* bridges from the root on; those below are left out */
 

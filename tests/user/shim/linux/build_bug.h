@@ -8,6 +8,7 @@
 /* In the kernel's macro the message is optional. */
 #undef static_assert
 #define static_assert(expr, ...)	_Static_assert(expr, #expr)
+#define BUILD_BUG_ON_ZERO(cond)		((int)(sizeof(struct { int : (-!!(cond)); })))
 #define BUILD_BUG_ON(cond)		_Static_assert(!(cond), #cond)
 
 #endif
