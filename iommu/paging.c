@@ -76,7 +76,6 @@ static int dlend_paging_attach(struct dlend_paging *pg)
 
 static void dlend_paging_do_detach(struct dlend_paging *pg)
 {
-
 	/* With a DMA owner the group falls back to its blocking domain, not to identity. */
 	iommu_detach_group(pg->domain, pg->group);
 }
@@ -118,7 +117,6 @@ static void dlend_paging_drop(struct dlend_paging *pg)
 
 static void dlend_paging_free(struct dlend_paging *pg)
 {
-
 	if (pg->shared)
 		dma_set_mask_and_coherent(pg->dev, pg->driver_mask);
 	else

@@ -51,7 +51,7 @@ static u64 dlend_slot_usable(const struct dlend_slots *s, const struct dlend_slo
 
 /* First offset of @e with the wanted phase, if @want->size fits there. */
 static bool dlend_slot_fits(const struct dlend_slots *s, const struct dlend_slot *e,
-				const struct dlend_slot_want *want, u64 *at)
+			    const struct dlend_slot_want *want, u64 *at)
 {
 	u64 skip = (want->phase - e->offset) & (want->align - 1);
 	u64 room = dlend_slot_usable(s, e);
@@ -63,7 +63,7 @@ static bool dlend_slot_fits(const struct dlend_slots *s, const struct dlend_slot
 }
 
 static struct dlend_slot *dlend_slots_best_fit(struct dlend_slots *s,
-						   const struct dlend_slot_want *want, u64 *at)
+					       const struct dlend_slot_want *want, u64 *at)
 {
 	struct dlend_slot *e, *best = NULL;
 	u64 here;

@@ -18,20 +18,6 @@ static const char dlend_bringup_no_read_back[] =
 static const char dlend_bringup_no_arrival[] =
 	"self-test failed: the peer's pattern did not arrive; "
 	"check this node's IOMMU, and that both firmwares give the NTB windows the same size";
-static const char dlend_bringup_other_words[] =
-	"the peer says other things in its scratchpads than through its window; "
-	"if this stays, check that nothing else uses the NTB's scratchpads";
-static const char dlend_bringup_small_window[] =
-	"the peer offers an aperture of 0 bytes: its NTB window is smaller than 1 MiB";
-static const char dlend_bringup_small_peer_window[] =
-	"the peer's NTB window reaches only %llu KiB of this node; "
-	"make it 1 MiB or larger in the peer's firmware";
-static const char dlend_bringup_wrong_version[] =
-	"node %u speaks protocol %u to %u, this node %u to %u: install the same dlend on both";
-static const char dlend_bringup_wrong_node[] =
-	"the peer has node id %u, this node %u: set a different dlend_core.node_id on each";
-static const char dlend_bringup_other_node[] =
-	"the peer says that it is node %u, this link is for node %u only: see dlend.conf(5)";
 
 __printf(2, 3)
 static u32 dlend_bringup_set_error(struct dlend_bringup *b, const char *format, ...)
@@ -152,15 +138,21 @@ static bool dlend_bringup_understand(struct dlend_bringup *b, const u32 *spad, u
 		return false;
 	version = dlend_version_pick(b->version, theirs);
 	if (version < 0) {
-		*todo |= dlend_bringup_set_error(b, dlend_bringup_wrong_version, node & 0xffff,
-						 theirs >> 16, theirs & 0xffff,
+		*todo |= dlend_bringup_set_error(b,
+						 "node %u speaks protocol %u to %u, this node %u to %u: install the same dlend on both",
+						 node & 0xffff, theirs >> 16, theirs & 0xffff,
 						 b->version >> 16, b->version & 0xffff);
 	} else if (!node || node > U16_MAX || self != b->loop) {
-		*todo |= dlend_bringup_set_error(b, dlend_bringup_wrong_node, node, b->node);
+		*todo |= dlend_bringup_set_error(b,
+						 "the peer has node id %u, this node %u: set a different dlend_core.node_id on each",
+						 node, b->node);
 	} else if (b->required && node != b->required) {
-		*todo |= dlend_bringup_set_error(b, dlend_bringup_other_node, node, b->required);
+		*todo |= dlend_bringup_set_error(b,
+						 "the peer says that it is node %u, this link is for node %u only: see dlend.conf(5)",
+						 node, b->required);
 	} else if (!spad[DLEND_SPAD_APERTURE]) {
-		*todo |= dlend_bringup_set_error(b, dlend_bringup_small_window);
+		*todo |= dlend_bringup_set_error(b,
+						 "the peer offers an aperture of 0 bytes: its NTB window is smaller than 1 MiB");
 	} else {
 		b->peer_node = node;
 		b->peer_aperture_mib = spad[DLEND_SPAD_APERTURE];
@@ -277,10 +269,13 @@ static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 		return dlend_bringup_no_arrival;
 	if (area->check != dlend_bringup_checksum(b->nonce, b->peer_node, b->peer_aperture_mib,
 						  b->picked, area->window))
-		return dlend_bringup_other_words;
+		return "the peer says other things in its scratchpads than through its window; "
+		       "if this stays, check that nothing else uses the NTB's scratchpads";
 	if (area->window >= DLEND_BRINGUP_MIN_WINDOW)
 		return NULL;
-	snprintf(text, len, dlend_bringup_small_peer_window,
+	snprintf(text, len,
+		 "the peer's NTB window reaches only %llu KiB of this node; "
+		 "make it 1 MiB or larger in the peer's firmware",
 		 (unsigned long long)area->window >> 10);
 	return text;
 }
@@ -298,8 +293,10 @@ static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_brin
 		return 0;
 	why = dlend_bringup_lacks(b, area, text, sizeof(text));
 	/* The peer's test may not have run yet: an error only if it is late, or the peer beats. */
+	if (why && (why == text || area->beat || late))
+		return dlend_bringup_set_error(b, "%s", why);
 	if (why)
-		return why == text || area->beat || late ? dlend_bringup_set_error(b, "%s", why) : 0;
+		return 0;
 	b->complete = true;
 	b->peer_window = area->window;
 	if (!area->beat)

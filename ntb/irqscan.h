@@ -13,7 +13,7 @@ struct dlend_ctrl;
 enum dlend_irqscan_end {
 	DLEND_IRQSCAN_DONE,
 	DLEND_IRQSCAN_MORE,	/* the budget is used up, hints are left */
-	DLEND_IRQSCAN_OVERRUN,	/* hints were lost: every counter of every sink has to be looked at */
+	DLEND_IRQSCAN_OVERRUN,	/* hints were lost: look at every counter of every sink */
 };
 
 /**

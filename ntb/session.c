@@ -33,23 +33,11 @@
  */
 #define DLEND_APERTURE_MAX_MS	600000
 
-static const char dlend_setup_no_iommu[] =
-	"no aperture: no IOMMU translates for the NTB; "
-	"boot with intel_iommu=on or amd_iommu=on and without iommu=pt";
-static const char dlend_setup_group_busy[] =
-	"no aperture: the NTB shares its IOMMU group with a device in use; "
-	"use another slot, or unbind that device's driver";
 static const char dlend_setup_unsafe[] =
 	"no aperture: interrupt remapping is off, so the peer could raise any interrupt here; "
 	"turn it on in the firmware, or allow it (allow_unsafe_interrupts)";
-static const char dlend_setup_no_room[] =
-	"no aperture: no free bus addresses; make the NTB window smaller in the firmware";
-static const char dlend_setup_in_use[] =
-	"no aperture: the NTB's driver has DMA memory above 4 GiB; boot without iommu.forcedac=1";
 static const char dlend_setup_small_window[] =
 	"NTB window is smaller than 1 MiB: make it larger in the firmware";
-static const char dlend_setup_no_trans[] =
-	"the NTB does not take the aperture's address: see the kernel log for what it needs";
 
 /* The same text is logged once for each time that the link is not up. */
 static void dlend_link_set_error(struct dlend_link *link, const char *text)
@@ -66,17 +54,21 @@ static const char *dlend_setup_advice(int err)
 {
 	switch (err) {
 	case -ENODEV:
-		return dlend_setup_no_iommu;
+		return "no aperture: no IOMMU translates for the NTB; "
+		       "boot with intel_iommu=on or amd_iommu=on and without iommu=pt";
 	case -EBUSY:
-		return dlend_setup_group_busy;
+		return "no aperture: the NTB shares its IOMMU group with a device in use; "
+		       "use another slot, or unbind that device's driver";
 	case -EPERM:
 		return dlend_setup_unsafe;
 	case -EOPNOTSUPP:
 		return "no aperture: not supported on this architecture";
 	case -ENOSPC:
-		return dlend_setup_no_room;
+		return "no aperture: no free bus addresses; "
+		       "make the NTB window smaller in the firmware";
 	case -EADDRINUSE:
-		return dlend_setup_in_use;
+		return "no aperture: the NTB's driver has DMA memory above 4 GiB; "
+		       "boot without iommu.forcedac=1";
 	default:
 		return "no aperture: see the kernel's log";
 	}
@@ -207,7 +199,8 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 				   dlend_aperture_size(link->aperture));
 	/* These two mean that the hardware is not connected yet, which is no failure. */
 	if (err && err != -ENOTCONN && err != -EAGAIN)
-		dlend_link_set_error(link, dlend_setup_no_trans);
+		dlend_link_set_error(link,
+				     "the NTB does not take the aperture's address: see the kernel log for what it needs");
 	return err;
 }
 
@@ -313,11 +306,6 @@ MODULE_PARM_DESC(heartbeat_ms, "milliseconds between heartbeats");
 static unsigned int dlend_heartbeat_timeout_ms = 2250;
 module_param_named(heartbeat_timeout_ms, dlend_heartbeat_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a peer counts as dead");
-
-static const char dlend_session_no_node_id[] =
-	"no node id: set dlend_core.node_id to 1..65535, different on every node";
-static const char dlend_session_wire_down[] =
-	"the NTB's link went down: the peer is off, or its NTB driver is unloaded";
 
 /* Users are told of sessions that begin and end */
 
@@ -691,7 +679,8 @@ static bool dlend_session_connected(struct dlend_link *link)
 	if (link->asleep)
 		return false;
 	if (!dlend_node_id()) {
-		dlend_link_set_error(link, dlend_session_no_node_id);
+		dlend_link_set_error(link,
+				     "no node id: set dlend_core.node_id to 1..65535, different on every node");
 		return false;
 	}
 	return !link->ops->link_is_up || link->ops->link_is_up(link->hw);
@@ -707,7 +696,8 @@ static unsigned int dlend_session_step(struct dlend_link *link)
 
 	if (!dlend_session_connected(link)) {
 		if (b->state == DLEND_BRINGUP_UP && !link->asleep)
-			dlend_link_set_error(link, dlend_session_wire_down);
+			dlend_link_set_error(link,
+					     "the NTB's link went down: the peer is off, or its NTB driver is unloaded");
 		dlend_session_carry_out(link, dlend_bringup_link_down(b));
 		return DLEND_STEP_IDLE_MS;
 	}
