@@ -115,7 +115,7 @@ int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces,
  */
 struct dlend_dma_claim {
 	struct rb_node node;
-	u64 first, last, subtree_last;
+	u64 subtree_last;
 	struct list_head queue;
 	struct list_head of_owner;
 	struct dlend_owner *owner;
@@ -124,8 +124,8 @@ struct dlend_dma_claim {
 	bool live;
 };
 
-#define DLEND_DMA_CLAIM_FIRST(c)	((c)->first)
-#define DLEND_DMA_CLAIM_LAST(c)	((c)->last)
+#define DLEND_DMA_CLAIM_FIRST(c)	((c)->r.iova)
+#define DLEND_DMA_CLAIM_LAST(c)	((c)->r.iova + ((c)->r.size - 1))
 INTERVAL_TREE_DEFINE(struct dlend_dma_claim, node, u64, subtree_last, DLEND_DMA_CLAIM_FIRST,
 		     DLEND_DMA_CLAIM_LAST, static __maybe_unused, dlend_dma_claim_tree);
 
@@ -362,7 +362,7 @@ static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *
 	*live = dlend_dma_claim_tree_iter_first(&c->live, r->iova, last);
 	if (!*live)
 		return 0;
-	if ((*live)->first != r->iova || (*live)->last != last || !(*live)->owner ||
+	if ((*live)->r.iova != r->iova || (*live)->r.size != r->size || !(*live)->owner ||
 	    (*live)->owner->kind != owner->kind || (*live)->r.thing != r->thing ||
 	    (*live)->r.part != r->part || dlend_dma_claim_of(*live, owner))
 		return -EEXIST;
@@ -381,8 +381,6 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 	if (!claim)
 		return -ENOMEM;
 	claim->r = *r;
-	claim->first = r->iova;
-	claim->last = r->iova + (r->size - 1);
 	claim->owner = owner;
 	if (live)
 		list_add_tail(&claim->queue, &live->queue);
@@ -406,7 +404,8 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 
 	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live;
 	     live = dlend_dma_claim_tree_iter_next(live, iova, last))
-		if ((live->first < iova || live->last > last) && dlend_dma_claim_of(live, owner))
+		if ((live->r.iova < iova || DLEND_DMA_CLAIM_LAST(live) > last) &&
+		    dlend_dma_claim_of(live, owner))
 			return -EINVAL;
 	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live; live = next) {
 		next = dlend_dma_claim_tree_iter_next(live, iova, last);

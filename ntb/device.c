@@ -62,7 +62,7 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 	if (err)
 		return err;
 	/* The peer of the loop is this node, and cannot be another one. */
-	if (dlend_link_is_loop(link))
+	if (link->loop)
 		return -EOPNOTSUPP;
 	guard(mutex)(&link->state_lock);
 	err = dlend_setting_note(link, DLEND_SETTING_PEER, node);

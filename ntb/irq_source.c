@@ -137,7 +137,7 @@ static int dlend_irq_source_look(struct dlend_irq_source *src)
 {
 	if (!dlend_session_live(&src->in))
 		return -ENOTCONN;
-	if (dlend_link_is_loop(src->in.link))
+	if (src->in.link->loop)
 		return 0;
 	return dlend_irqscan_gone(dlend_peer_read(src->in.link, src->mapped), 0) ? -ENXIO : 0;
 }
@@ -405,7 +405,7 @@ static void dlend_irq_sources_work(struct work_struct *work)
 void dlend_irq_sources_push(struct dlend_link *link)
 {
 	/* The control area is unmapped when the last handler and the last callback have ended. */
-	if (!dlend_link_is_loop(link) && dlend_link_is_up(link))
+	if (!link->loop && dlend_link_is_up(link))
 		dlend_irq_sources_tell(link);
 }
 
@@ -424,7 +424,7 @@ static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, boo
 	 * On the loop the device's data and the counters are in one memory, and an interrupt has
 	 * pushed what its device wrote before.
 	 */
-	if (!READ_ONCE(dlend_irq_readback) || dlend_link_is_loop(src->in.link)) {
+	if (!READ_ONCE(dlend_irq_readback) || src->in.link->loop) {
 		dlend_irq_source_count(src, vector);
 		return false;
 	}

@@ -389,12 +389,6 @@ static inline u64 dlend_now_ms(void)
 	return ktime_to_ms(ktime_get());
 }
 
-/** dlend_link_is_loop - does this link lead to this node itself? Context: any. */
-static inline bool dlend_link_is_loop(const struct dlend_link *link)
-{
-	return link->loop;
-}
-
 /** dlend_link_drop - count a message that is not handled. Context: any. */
 static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 {

@@ -93,10 +93,6 @@ static int dlend_loop_inbound(struct dlend_link_hw *hw, u64 *size, u64 *align)
 	return 0;
 }
 
-static void dlend_loop_link_enable(struct dlend_link_hw *hw, bool on)
-{
-}
-
 static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 	.type = "loop",
 	.spad_read = dlend_loop_spad_read,
@@ -106,7 +102,6 @@ static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 	.db_clear = dlend_loop_db_clear,
 	.db_mask = dlend_loop_db_mask,
 	.inbound = dlend_loop_inbound,
-	.link_enable = dlend_loop_link_enable,
 };
 
 int dlend_loop_open(void)

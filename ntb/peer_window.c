@@ -53,7 +53,7 @@ int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offse
 	w->view.ops = &dlend_window_view_ops;
 	w->view.offset = offset;
 	w->view.size = size;
-	if (dlend_link_is_loop(link))
+	if (link->loop)
 		err = dlend_aperture_view(link->aperture, &w->view, bar, &w->phys);
 	else
 		w->phys = link->window.base + offset;
@@ -71,7 +71,7 @@ void dlend_window_close(struct dlend_window *w)
 
 	if (!link)
 		return;
-	if (dlend_link_is_loop(link))
+	if (link->loop)
 		dlend_aperture_unview(link->aperture, &w->view);
 	w->link = NULL;
 	dlend_link_put(link);
@@ -82,7 +82,7 @@ void __iomem *dlend_window_map(struct dlend_window *w)
 {
 	phys_addr_t phys = READ_ONCE(w->phys);
 
-	if (!dlend_link_is_loop(w->link))
+	if (!w->link->loop)
 		return ioremap(phys, w->view.size);
 	/* RAM of this kernel, which is mapped all the time. */
 	return phys ? (void __iomem __force *)phys_to_virt(phys) : NULL;
@@ -90,7 +90,7 @@ void __iomem *dlend_window_map(struct dlend_window *w)
 
 void dlend_window_unmap(struct dlend_link *link, void __iomem *mem)
 {
-	if (mem && !dlend_link_is_loop(link))
+	if (mem && !link->loop)
 		iounmap(mem);
 }
 
@@ -102,7 +102,7 @@ int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
 
 	if (err)
 		return err;
-	if (dlend_link_is_loop(link)) {
+	if (link->loop) {
 		there.ap = link->aperture;
 	} else {
 		there.mmio = true;

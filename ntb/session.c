@@ -171,7 +171,7 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 
 	if (link->peer_ctrl)
 		return 0;
-	if (dlend_link_is_loop(link)) {
+	if (link->loop) {
 		/* This node's area is the peer's, too: what is written into it arrives here. */
 		link->peer_ctrl = (void __iomem __force *)link->ctrl;
 		pw->size = dlend_aperture_size(link->aperture);
@@ -269,10 +269,11 @@ static void dlend_setup_undo(struct dlend_link *link)
 	dlend_setup_rest(link);
 	if (link->aperture)
 		dlend_aperture_detach(link->aperture);
-	if (link->peer_ctrl && !dlend_link_is_loop(link))
+	if (link->peer_ctrl && !link->loop)
 		iounmap(link->peer_ctrl);
 	link->peer_ctrl = NULL;
-	link->ops->link_enable(link->hw, false);
+	if (link->ops->link_enable)
+		link->ops->link_enable(link->hw, false);
 }
 
 void dlend_setup_free(struct dlend_link *link)
@@ -752,7 +753,7 @@ void dlend_session_init(struct dlend_link *link)
 			     DLEND_SESSION_LINES);
 	INIT_DELAYED_WORK(&link->state_work, dlend_session_work);
 	dlend_bringup_init(&link->bringup, 0, DLEND_MY_VERSION, dlend_heartbeat_timeout_ms);
-	link->bringup.loop = dlend_link_is_loop(link);
+	link->bringup.loop = link->loop;
 }
 
 void dlend_session_open(struct dlend_link *link, bool asleep)
@@ -761,7 +762,7 @@ void dlend_session_open(struct dlend_link *link, bool asleep)
 	link->bringup.required = dlend_setting_of(link, DLEND_SETTING_PEER, 0);
 	dlend_directs_recall(link);
 	link->asleep |= asleep;
-	if (!link->asleep)
+	if (!link->asleep && link->ops->link_enable)
 		link->ops->link_enable(link->hw, true);
 	mutex_unlock(&link->state_lock);
 	dlend_link_kick(link);
@@ -775,7 +776,7 @@ void dlend_session_sleep(struct dlend_link *link, bool on)
 		if (on) {
 			dlend_session_carry_out(link, dlend_bringup_link_down(&link->bringup));
 			dlend_setup_rest(link);
-		} else {
+		} else if (link->ops->link_enable) {
 			link->ops->link_enable(link->hw, true);
 		}
 	}

@@ -42,7 +42,7 @@ struct dlend_requesters;
  * @requesters_free: for how many requesters more it has room; -ENODATA it lets all pass; -ENODEV it
  *	does not answer. NULL: it lets all pass. Process context
  * @link_is_up: does the hardware see its peer? NULL: it always does. Process context
- * @link_enable: let the hardware connect, or (@on false) disconnect
+ * @link_enable: let the hardware connect, or (@on false) disconnect. NULL: nothing is to be done
  */
 struct dlend_link_hw_ops {
 	const char *type;
