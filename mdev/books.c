@@ -2,16 +2,13 @@
 /*
  * Books of pinned guest memory: see books.h.
  *
- * There is a block for each GiB, with a sorted list of chunks (2 MiB each, as a rule) and one of
- * extents.  Walks go upwards.  So a list is searched from its end, and a block from the block that
- * was used last.  Then adding, finding and taking a chunk costs little, and needs nothing but
- * lists.
+ * Chunks do not overlap, nor do extents: each kind is in an interval tree.
  *
  * Pure logic: must not know VFIO, IOMMUs, locks or clocks.
  */
 #include <linux/align.h>
-#include <linux/bits.h>
 #include <linux/errno.h>
+#include <linux/interval_tree_generic.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
@@ -20,99 +17,26 @@
 
 #include "books.h"
 
-/* Chipsets of PCs remap RAM below this address only. */
-#define DLEND_REMAP_END	BIT_ULL(32)
-
-/**
- * struct dlend_block - 1 GiB of guest-physical space
- * @node: among the blocks, by address
- * @base: first address
- * @chunks: pinned there, by address
- * @extents: there, by address
- * @pinned: bytes of its chunks
- * @expected: how many bytes there were before some were lost; 0: none were lost
- * @first_ms: when some were lost first after something had come
- * @last_ms: when some were lost last
- * @came: something was pinned since @first_ms
- * @leaves: more and more was lost, and nothing came: memory that is lost now does not come back
- */
-struct dlend_block {
-	struct list_head node;
-	u64 base;
-	u64 pinned, expected;
-	u64 first_ms, last_ms;
-	bool came, leaves;
-	struct list_head chunks;
-	struct list_head extents;
-};
-
-/* The block that follows @block (NULL: the first one), or NULL. */
-static struct dlend_block *dlend_block_next(struct dlend_books *x, struct dlend_block *block)
+static u64 dlend_chunk_last(const struct dlend_chunk *chunk)
 {
-	struct list_head *next = block ? block->node.next : x->blocks.next;
-
-	return next == &x->blocks ? NULL : list_entry(next, struct dlend_block, node);
+	return dlend_chunk_end(chunk) - 1;
 }
 
-/* The last block whose base is not above @gpa, or NULL. */
-static struct dlend_block *dlend_block_before(struct dlend_books *x, u64 gpa)
+static u64 dlend_extent_last(const struct dlend_extent *extent)
 {
-	struct dlend_block *block = x->cursor ?: dlend_block_next(x, NULL), *next;
-
-	if (!block)
-		return NULL;
-	while (block->base > gpa) {
-		if (list_is_first(&block->node, &x->blocks))
-			return NULL;
-		block = list_prev_entry(block, node);
-	}
-	while ((next = dlend_block_next(x, block)) && next->base <= gpa)
-		block = next;
-	x->cursor = block;
-	return block;
+	return dlend_extent_end(extent) - 1;
 }
 
-/* The first block that ends above @gpa, or NULL. */
-static struct dlend_block *dlend_block_from(struct dlend_books *x, u64 gpa)
-{
-	struct dlend_block *block = dlend_block_before(x, gpa);
+#define DLEND_BOOKS_FIRST(x)	((x)->gpa)
 
-	return block && gpa - block->base < DLEND_EXTENT_MAX ? block : dlend_block_next(x, block);
-}
-
-/* The block of @gpa; it is made if there is none.  NULL: out of memory. */
-static struct dlend_block *dlend_block_get(struct dlend_books *x, u64 gpa)
-{
-	struct dlend_block *before = dlend_block_before(x, gpa), *block;
-
-	if (before && gpa - before->base < DLEND_EXTENT_MAX)
-		return before;
-	block = kmalloc_obj(*block, DLEND_BOOKS_GFP);
-	if (!block)
-		return NULL;
-	*block = (struct dlend_block){ .base = ALIGN_DOWN(gpa, DLEND_EXTENT_MAX) };
-	INIT_LIST_HEAD(&block->chunks);
-	INIT_LIST_HEAD(&block->extents);
-	list_add(&block->node, before ? &before->node : &x->blocks);
-	x->cursor = block;
-	return block;
-}
+INTERVAL_TREE_DEFINE(struct dlend_chunk, rb, u64, subtree_last, DLEND_BOOKS_FIRST,
+		     dlend_chunk_last, static, dlend_chunks);
+INTERVAL_TREE_DEFINE(struct dlend_extent, rb, u64, subtree_last, DLEND_BOOKS_FIRST,
+		     dlend_extent_last, static, dlend_extents);
 
 void dlend_books_init(struct dlend_books *x)
 {
 	*x = (struct dlend_books){ .most = U64_MAX };
-	INIT_LIST_HEAD(&x->blocks);
-}
-
-void dlend_books_destroy(struct dlend_books *x)
-{
-	struct dlend_block *block, *tmp;
-
-	x->cursor = NULL;
-	list_for_each_entry_safe(block, tmp, &x->blocks, node) {
-		list_del(&block->node);
-		kfree(block);
-	}
 }
 
 /* Add (@sign 1) or subtract (-1) a chunk in all sums; u64 wraps around, so both work. */
@@ -122,83 +46,46 @@ static void dlend_books_count(struct dlend_books *x, const struct dlend_chunk *c
 
 	x->chunks += sign;
 	x->pinned_bytes += bytes;
-	dlend_block_before(x, chunk->gpa)->pinned += bytes;
+	if (chunk->gpa < DLEND_REMAP_END)
+		x->low[chunk->gpa / DLEND_EXTENT_MAX].pinned += bytes;
 	if (chunk->pages)
 		x->scattered_bytes += bytes;
 	if (chunk->extent)
 		chunk->extent->pinned += bytes;
 }
 
-/* The last chunk of @block that begins at or below @gpa, or NULL. */
-static struct dlend_chunk *dlend_block_chunk_before(struct dlend_block *block, u64 gpa)
-{
-	struct dlend_chunk *chunk;
-
-	list_for_each_entry_reverse(chunk, &block->chunks, node)
-		if (chunk->gpa <= gpa)
-			return chunk;
-	return NULL;
-}
-
 int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
 {
-	struct dlend_chunk *before;
 	struct dlend_block *block;
-	struct list_head *at;
 
 	if (!chunk->npages || chunk->npages > DLEND_CHUNK_PAGES ||
 	    dlend_chunk_bytes(chunk) > DLEND_CHUNK_BYTES - (chunk->gpa & (DLEND_CHUNK_BYTES - 1)))
 		return -EINVAL;
 	if (x->pinned_bytes + dlend_chunk_bytes(chunk) > x->most)
 		return -EDQUOT;
-	block = dlend_block_get(x, chunk->gpa);
-	if (!block)
-		return -ENOMEM;
-	before = dlend_block_chunk_before(block, chunk->gpa);
-	if (before && dlend_chunk_end(before) > chunk->gpa)
-		return -EEXIST;
-	at = before ? &before->node : &block->chunks;
-	if (at->next != &block->chunks &&
-	    dlend_chunk_end(chunk) > list_entry(at->next, struct dlend_chunk, node)->gpa)
+	if (dlend_chunks_iter_first(&x->by_gpa, chunk->gpa, dlend_chunk_last(chunk)))
 		return -EEXIST;
 	chunk->extent = NULL;
 	chunk->mapped = false;
-	block->came = true;
-	block->leaves = false;
-	list_add(&chunk->node, at);
+	if (chunk->gpa < DLEND_REMAP_END) {
+		block = &x->low[chunk->gpa / DLEND_EXTENT_MAX];
+		block->used = true;
+		block->came = true;
+		block->leaves = false;
+	}
+	dlend_chunks_insert(chunk, &x->by_gpa);
 	dlend_books_count(x, chunk, 1);
 	return 0;
 }
 
-static struct dlend_chunk *dlend_block_first_chunk(struct dlend_books *x,
-						   struct dlend_block *block)
-{
-	for (; block; block = dlend_block_next(x, block))
-		if (!list_empty(&block->chunks))
-			return list_first_entry(&block->chunks, struct dlend_chunk, node);
-	return NULL;
-}
-
 struct dlend_chunk *dlend_books_find(struct dlend_books *x, u64 gpa)
 {
-	struct dlend_block *block = dlend_block_from(x, gpa);
-	struct dlend_chunk *chunk;
-
-	if (!block)
-		return NULL;
-	chunk = dlend_block_chunk_before(block, gpa);
-	if (!chunk)
-		return dlend_block_first_chunk(x, block);
-	return dlend_chunk_end(chunk) > gpa ? chunk : dlend_books_next(x, chunk);
+	return dlend_chunks_iter_first(&x->by_gpa, gpa, U64_MAX);
 }
 
 struct dlend_chunk *dlend_books_next(struct dlend_books *x, struct dlend_chunk *chunk)
 {
-	struct dlend_block *block = dlend_block_before(x, chunk->gpa);
-
-	if (!list_is_last(&chunk->node, &block->chunks))
-		return list_next_entry(chunk, node);
-	return dlend_block_first_chunk(x, dlend_block_next(x, block));
+	return dlend_chunks_iter_next(chunk, 0, U64_MAX);
 }
 
 struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const void *owner)
@@ -227,54 +114,47 @@ u64 dlend_books_bytes(const struct dlend_books *x)
 	       x->scattered_bytes / DLEND_GUEST_PAGE * sizeof(void *);
 }
 
-/*
- * The chunk that follows @chunk.  @end (out): where the memory without a gap ends that begins at
- * @chunk and is before the chunk returned.
- */
-static struct dlend_chunk *dlend_books_known_next(struct dlend_books *x, struct dlend_chunk *chunk,
-						  u64 *end)
-{
-	struct dlend_block *block = dlend_block_before(x, chunk->gpa);
-
-	/* Looks for new memory ask this all the time: so pass over a full GiB in one step. */
-	if (block->pinned == DLEND_EXTENT_MAX) {
-		*end = block->base + DLEND_EXTENT_MAX;
-		return dlend_block_first_chunk(x, dlend_block_next(x, block));
-	}
-	*end = dlend_chunk_end(chunk);
-	return dlend_books_next(x, chunk);
-}
-
 u64 dlend_books_known(struct dlend_books *x, u64 gpa, u64 *next)
 {
 	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
 	u64 end = 0;
 
-	if (chunk && chunk->gpa <= gpa) {
+	if (chunk && chunk->gpa <= gpa)
 		end = gpa;
-		while (chunk && chunk->gpa <= end)
-			chunk = dlend_books_known_next(x, chunk, &end);
+	for (; chunk && chunk->gpa <= end; chunk = dlend_books_find(x, end)) {
+		/* Looks for new memory ask this all the time: so pass over a whole extent. */
+		if (chunk->extent && chunk->extent->pinned == chunk->extent->size)
+			end = dlend_extent_end(chunk->extent);
+		else
+			end = dlend_chunk_end(chunk);
 	}
 	*next = chunk ? chunk->gpa : U64_MAX;
 	return end;
 }
 
+/* The first extent that ends above @gpa, or NULL. */
+static struct dlend_extent *dlend_books_extent(struct dlend_books *x, u64 gpa)
+{
+	return dlend_extents_iter_first(&x->extent_by_gpa, gpa, U64_MAX);
+}
+
+static struct dlend_extent *dlend_extent_next(struct dlend_extent *extent)
+{
+	return dlend_extents_iter_next(extent, 0, U64_MAX);
+}
+
 struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa)
 {
-	struct dlend_block *block = dlend_block_from(x, gpa);
-	struct dlend_extent *extent;
+	struct dlend_extent *extent = dlend_books_extent(x, gpa);
 
-	for (; block; block = dlend_block_next(x, block))
-		list_for_each_entry(extent, &block->extents, node)
-			if (extent->gpa >= gpa)
-				return extent;
-	return NULL;
+	return extent && extent->gpa < gpa ? dlend_extent_next(extent) : extent;
 }
 
 void dlend_books_take(struct dlend_books *x, struct dlend_chunk *chunk, struct list_head *out)
 {
 	dlend_books_count(x, chunk, -1);
-	list_move_tail(&chunk->node, out);
+	dlend_chunks_remove(chunk, &x->by_gpa);
+	list_add_tail(&chunk->node, out);
 }
 
 /* Take chunks that touch a range; if @build is not NULL, only those of that build. */
@@ -304,12 +184,6 @@ u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *o
 	return dlend_books_take_some(x, 0, U64_MAX, &build, out);
 }
 
-/* May lost memory of @block come back?  Not if the losses have shown that it only shrinks. */
-static bool dlend_block_returns(const struct dlend_block *block)
-{
-	return block->base < DLEND_REMAP_END && !block->leaves;
-}
-
 /* The chunk that lies across @gpa, or NULL. */
 static struct dlend_chunk *dlend_books_across(struct dlend_books *x, u64 gpa)
 {
@@ -326,10 +200,9 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 	if (!chunk)
 		return;
 	npages = (gpa - chunk->gpa) / DLEND_GUEST_PAGE;
-	rest = kmalloc_obj(*rest, DLEND_BOOKS_GFP);
+	rest = kmemdup(chunk, sizeof(*chunk), DLEND_BOOKS_GFP);
 	if (!rest)
 		return;
-	*rest = *chunk;
 	rest->gpa = gpa;
 	rest->npages -= npages;
 	rest->pfn += npages;
@@ -341,21 +214,22 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 			return;
 		}
 	}
+	dlend_chunks_remove(chunk, &x->by_gpa);
 	chunk->npages = npages;
-	list_add(&rest->node, &chunk->node);
+	dlend_chunks_insert(chunk, &x->by_gpa);
+	dlend_chunks_insert(rest, &x->by_gpa);
 	x->chunks++;
 }
 
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
 {
-	struct dlend_block *block;
+	u64 i = gpa / DLEND_EXTENT_MAX;
 
 	/* Such a chunk goes as a whole, and so its part outside of the range has to come back. */
 	if (dlend_books_across(x, gpa) || (last != U64_MAX && dlend_books_across(x, last + 1)))
 		return true;
-	for (block = dlend_block_from(x, gpa); block && block->base <= last;
-	     block = dlend_block_next(x, block))
-		if (dlend_block_returns(block))
+	for (; i < DLEND_REMAP_BLOCKS && i <= last / DLEND_EXTENT_MAX; i++)
+		if (x->low[i].used && !x->low[i].leaves)
 			return true;
 	return false;
 }
@@ -366,9 +240,10 @@ static bool dlend_block_shrinks(const struct dlend_block *block, u64 now_ms)
 	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
 }
 
+/* @block had @had bytes a moment ago. */
 static void dlend_block_lose(struct dlend_block *block, u64 had, u64 now_ms)
 {
-	if (!dlend_block_returns(block) || block->pinned == had)
+	if (block->leaves || block->pinned == had)
 		return;
 	if (!block->expected || block->came)
 		block->first_ms = now_ms;
@@ -385,29 +260,32 @@ static void dlend_block_lose(struct dlend_block *block, u64 had, u64 now_ms)
 
 u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out)
 {
-	struct dlend_block *block;
-	u64 had, count = 0;
+	u64 had[DLEND_REMAP_BLOCKS], count;
+	u32 i;
 
-	for (block = dlend_block_from(x, gpa); block && block->base <= last;
-	     block = dlend_block_next(x, block)) {
-		had = block->pinned;
-		count += dlend_books_take_range(x, max(gpa, block->base),
-						min(last, block->base + (DLEND_EXTENT_MAX - 1)),
-						out);
-		dlend_block_lose(block, had, now_ms);
-	}
+	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
+		had[i] = x->low[i].pinned;
+	count = dlend_books_take_range(x, gpa, last, out);
+	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
+		dlend_block_lose(&x->low[i], had[i], now_ms);
 	return count;
+}
+
+/* The bytes of @block that are missing; it lost some a moment ago. */
+static u64 dlend_block_missing(const struct dlend_block *block, u64 now_ms)
+{
+	return block->expected > block->pinned && now_ms < block->last_ms + DLEND_RETURN_MS ?
+	       block->expected - block->pinned : 0;
 }
 
 u64 dlend_books_missing(const struct dlend_books *x, u64 now_ms)
 {
-	const struct dlend_block *block;
 	u64 bytes = 0;
+	u32 i;
 
-	list_for_each_entry(block, &x->blocks, node)
-		if (block->expected > block->pinned && !dlend_block_shrinks(block, now_ms) &&
-		    now_ms < block->last_ms + DLEND_RETURN_MS)
-			bytes += block->expected - block->pinned;
+	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
+		if (!dlend_block_shrinks(&x->low[i], now_ms))
+			bytes += dlend_block_missing(&x->low[i], now_ms);
 	return bytes;
 }
 
@@ -415,9 +293,8 @@ void dlend_books_accept(struct dlend_books *x, u64 now_ms)
 {
 	struct dlend_block *block;
 
-	list_for_each_entry(block, &x->blocks, node) {
-		if (block->expected > block->pinned && dlend_block_shrinks(block, now_ms) &&
-		    now_ms < block->last_ms + DLEND_RETURN_MS)
+	for (block = x->low; block < x->low + DLEND_REMAP_BLOCKS; block++) {
+		if (dlend_block_missing(block, now_ms) && dlend_block_shrinks(block, now_ms))
 			block->leaves = true;
 		block->expected = 0;
 	}
@@ -437,40 +314,33 @@ static void dlend_books_kill(struct dlend_books *x, struct dlend_extent *extent,
 		chunk->mapped = false;
 	}
 	extent->pinned = 0;
-	list_move_tail(&extent->node, dead);
+	dlend_extents_remove(extent, &x->extent_by_gpa);
+	list_add_tail(&extent->node, dead);
 	x->extents--;
 }
 
 void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_head *dead)
 {
-	struct dlend_block *block;
-	struct dlend_extent *extent, *tmp;
+	struct dlend_extent *extent, *next;
 
-	for (block = dlend_block_from(x, gpa); block && block->base <= last;
-	     block = dlend_block_next(x, block))
-		list_for_each_entry_safe(extent, tmp, &block->extents, node)
-			if (!extent->pinned && extent->gpa <= last &&
-			    extent->gpa + (extent->size - 1) >= gpa)
-				dlend_books_kill(x, extent, dead);
+	for (extent = dlend_books_extent(x, gpa); extent && extent->gpa <= last; extent = next) {
+		next = dlend_extent_next(extent);
+		if (!extent->pinned)
+			dlend_books_kill(x, extent, dead);
+	}
 }
 
 void dlend_books_kill_all(struct dlend_books *x,
 			  bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
 			  struct list_head *dead)
 {
-	struct dlend_block *block;
-	struct dlend_extent *extent, *tmp;
+	struct dlend_extent *extent, *next;
 
-	list_for_each_entry(block, &x->blocks, node)
-		list_for_each_entry_safe(extent, tmp, &block->extents, node)
-			if (!match || match(extent, arg))
-				dlend_books_kill(x, extent, dead);
-}
-
-static bool dlend_extent_overlaps(const struct dlend_extent *extent,
-				  const struct dlend_chunk *chunk)
-{
-	return chunk->gpa < dlend_extent_end(extent) && extent->gpa < dlend_chunk_end(chunk);
+	for (extent = dlend_books_extent(x, 0); extent; extent = next) {
+		next = dlend_extent_next(extent);
+		if (!match || match(extent, arg))
+			dlend_books_kill(x, extent, dead);
+	}
 }
 
 /* May @chunk, which overlaps @extent, be mapped in its slot? */
@@ -481,24 +351,24 @@ static bool dlend_extent_fits(const struct dlend_extent *extent, const struct dl
 }
 
 /* Is there a loose chunk in @extent's place that cannot join it? */
-static bool dlend_extent_blocked(struct dlend_block *block, const struct dlend_extent *extent)
+static bool dlend_extent_blocked(struct dlend_books *x, const struct dlend_extent *extent)
 {
-	struct dlend_chunk *chunk;
+	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
 
-	list_for_each_entry(chunk, &block->chunks, node)
-		if (!chunk->extent && dlend_extent_overlaps(extent, chunk) &&
-		    !dlend_extent_fits(extent, chunk))
+	for (; chunk && chunk->gpa < dlend_extent_end(extent); chunk = dlend_books_next(x, chunk))
+		if (!chunk->extent && !dlend_extent_fits(extent, chunk))
 			return true;
 	return false;
 }
 
 /* Loose chunks in @extent's place join it.  The caller has seen that all of them can. */
-static void dlend_extent_join(struct dlend_block *block, struct dlend_extent *extent)
+static void dlend_extent_join(struct dlend_books *x, struct dlend_extent *extent)
 {
-	struct dlend_chunk *chunk;
+	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
 
-	list_for_each_entry(chunk, &block->chunks, node) {
-		if (chunk->extent || !dlend_extent_overlaps(extent, chunk))
+	for (; chunk && chunk->gpa < dlend_extent_end(extent);
+	     chunk = dlend_books_next(x, chunk)) {
+		if (chunk->extent)
 			continue;
 		chunk->extent = extent;
 		extent->pinned += dlend_chunk_bytes(chunk);
@@ -507,116 +377,81 @@ static void dlend_extent_join(struct dlend_block *block, struct dlend_extent *ex
 
 u64 dlend_books_edge(struct dlend_books *x, u64 gpa, u64 end)
 {
-	struct dlend_block *block;
-	struct dlend_extent *extent;
+	struct dlend_extent *extent = dlend_books_extent(x, gpa);
 
-	for (block = dlend_block_from(x, gpa); block && block->base < end;
-	     block = dlend_block_next(x, block)) {
-		list_for_each_entry(extent, &block->extents, node) {
-			if (extent->gpa > gpa)
-				return min(extent->gpa, end);
-			if (dlend_extent_end(extent) > gpa)
-				return min(dlend_extent_end(extent), end);
-		}
-	}
-	return end;
+	if (!extent)
+		return end;
+	return min(end, extent->gpa > gpa ? extent->gpa : dlend_extent_end(extent));
 }
 
 bool dlend_books_torn(struct dlend_books *x)
 {
-	struct dlend_block *block;
 	struct dlend_extent *extent;
 
-	list_for_each_entry(block, &x->blocks, node)
-		list_for_each_entry(extent, &block->extents, node)
-			if (extent->pinned && extent->pinned != extent->size &&
-			    dlend_extent_blocked(block, extent))
-				return true;
+	for (extent = dlend_books_extent(x, 0); extent; extent = dlend_extent_next(extent))
+		if (extent->pinned && extent->pinned != extent->size &&
+		    dlend_extent_blocked(x, extent))
+			return true;
 	return false;
 }
 
 void dlend_books_settle(struct dlend_books *x, struct list_head *dead)
 {
-	struct dlend_block *block;
-	struct dlend_extent *extent, *tmp;
+	struct dlend_extent *extent, *next;
+	bool blocked;
 
-	list_for_each_entry(block, &x->blocks, node) {
-		list_for_each_entry_safe(extent, tmp, &block->extents, node) {
-			if (extent->pinned == extent->size)
-				continue;	/* complete: nothing loose can be there */
-			if (dlend_extent_blocked(block, extent)) {
-				dlend_books_kill(x, extent, dead);
-				continue;
-			}
-			dlend_extent_join(block, extent);
-			if (!extent->pinned)
-				dlend_books_kill(x, extent, dead);
-		}
+	for (extent = dlend_books_extent(x, 0); extent; extent = next) {
+		next = dlend_extent_next(extent);
+		if (extent->pinned == extent->size)
+			continue;	/* complete: nothing loose can be there */
+		blocked = dlend_extent_blocked(x, extent);
+		if (!blocked)
+			dlend_extent_join(x, extent);
+		if (blocked || !extent->pinned)
+			dlend_books_kill(x, extent, dead);
 	}
 }
 
-/* Make an extent in @block that begins with @chunk. */
-static struct dlend_extent *dlend_extent_create(struct dlend_books *x, struct dlend_block *block,
-						const struct dlend_chunk *chunk, u32 build)
+/* How many bytes of loose chunks, from @chunk on, make one extent? */
+static u64 dlend_books_run(struct dlend_books *x, struct dlend_chunk *chunk)
 {
-	struct dlend_extent *extent, *before;
-	struct list_head *at = &block->extents;
+	u64 end = chunk->gpa, limit = ALIGN(chunk->gpa + 1, DLEND_EXTENT_MAX);
+	struct dlend_chunk *next = chunk;
 
-	extent = kmalloc_obj(*extent, DLEND_BOOKS_GFP);
-	if (!extent)
-		return NULL;
-	*extent = (struct dlend_extent){
-		.gpa = chunk->gpa,
-		.prot = chunk->prot,
-		.build = build,
-	};
-	list_for_each_entry_reverse(before, &block->extents, node) {
-		if (before->gpa < extent->gpa) {
-			at = &before->node;
+	for (; next && next->gpa == end && end < limit; next = dlend_books_next(x, next)) {
+		if (next->extent || next->prot != chunk->prot)
 			break;
-		}
+		end = dlend_chunk_end(next);
 	}
-	list_add(&extent->node, at);
-	x->extents++;
-	return extent;
-}
-
-static int dlend_block_form(struct dlend_books *x, struct dlend_block *block, u32 build)
-{
-	struct dlend_extent *extent = NULL;
-	struct dlend_chunk *chunk;
-
-	list_for_each_entry(chunk, &block->chunks, node) {
-		if (chunk->extent) {
-			extent = NULL;
-			continue;
-		}
-		if (!extent || dlend_extent_end(extent) != chunk->gpa ||
-		    extent->prot != chunk->prot)
-			extent = dlend_extent_create(x, block, chunk, build);
-		if (!extent)
-			return -ENOMEM;
-		chunk->extent = extent;
-		extent->size += dlend_chunk_bytes(chunk);
-		extent->pinned = extent->size;
-		x->window_bytes += dlend_chunk_bytes(chunk);
-		if (x->window_bytes > x->most)
-			return -EDQUOT;
-	}
-	return 0;
+	return end - chunk->gpa;
 }
 
 int dlend_books_form(struct dlend_books *x, u32 build)
 {
-	struct dlend_block *block;
-	int err = 0;
+	struct dlend_chunk *chunk = dlend_books_find(x, 0);
+	struct dlend_extent *extent;
 
-	list_for_each_entry(block, &x->blocks, node) {
-		err = dlend_block_form(x, block, build);
-		if (err)
-			break;
+	for (; chunk; chunk = dlend_books_find(x, dlend_extent_end(extent))) {
+		extent = chunk->extent;
+		if (extent)
+			continue;
+		extent = kmalloc_obj(*extent, DLEND_BOOKS_GFP);
+		if (!extent)
+			return -ENOMEM;
+		*extent = (struct dlend_extent){
+			.gpa = chunk->gpa,
+			.size = dlend_books_run(x, chunk),
+			.prot = chunk->prot,
+			.build = build,
+		};
+		dlend_extents_insert(extent, &x->extent_by_gpa);
+		dlend_extent_join(x, extent);
+		x->extents++;
+		x->window_bytes += extent->size;
+		if (x->window_bytes > x->most)
+			return -EDQUOT;
 	}
-	return err;
+	return 0;
 }
 
 void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent)

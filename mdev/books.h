@@ -26,6 +26,7 @@
 
 #include <linux/bits.h>
 #include <linux/list.h>
+#include <linux/rbtree.h>
 
 #include "ranges.h"
 
@@ -137,7 +138,9 @@ bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
 
 /**
  * struct dlend_chunk - pages that were pinned together, or a part of them
- * @node: in its block, by address; or in a list of chunks that left the books
+ * @rb: among the chunks of the books
+ * @node: in a list of chunks that left the books
+ * @subtree_last: the interval tree's
  * @extent: extent that it is in, NULL: loose
  * @gpa: guest-physical address
  * @npages: 1 to DLEND_CHUNK_PAGES
@@ -149,7 +152,11 @@ bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
  * @mapped: it is in the aperture
  */
 struct dlend_chunk {
-	struct list_head node;
+	union {
+		struct rb_node rb;
+		struct list_head node;
+	};
+	u64 subtree_last;
 	struct dlend_extent *extent;
 	u64 gpa;
 	u32 npages;
@@ -175,7 +182,9 @@ static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
 
 /**
  * struct dlend_extent - one slot, one mapping at each lender
- * @node: in its block, by address; or in a list of dead ones (which have left the books)
+ * @rb: among the extents of the books
+ * @node: in a list of dead ones (which have left the books)
+ * @subtree_last: the interval tree's
  * @gpa: guest-physical address
  * @size: bytes
  * @prot: DLEND_PROT_*, as all its chunks have
@@ -187,7 +196,11 @@ static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
  * @cookie: the owner's, for @slot in quarantine
  */
 struct dlend_extent {
-	struct list_head node;
+	union {
+		struct rb_node rb;
+		struct list_head node;
+	};
+	u64 subtree_last;
 	u64 gpa;
 	u64 size;
 	u32 prot;
@@ -205,7 +218,25 @@ static inline u64 dlend_extent_end(const struct dlend_extent *extent)
 	return extent->gpa + extent->size;
 }
 
-struct dlend_block;
+/* Chipsets of PCs remap RAM below this address only. */
+#define DLEND_REMAP_END		BIT_ULL(32)
+#define DLEND_REMAP_BLOCKS	((u32)(DLEND_REMAP_END / DLEND_EXTENT_MAX))
+
+/**
+ * struct dlend_block - a GiB below DLEND_REMAP_END
+ * @pinned: bytes of its chunks
+ * @expected: how many bytes there were before some were lost; 0: none were lost
+ * @first_ms: when some were lost first after something had come
+ * @last_ms: when some were lost last
+ * @used: something was pinned there once
+ * @came: something was pinned since @first_ms
+ * @leaves: more and more was lost, and nothing came: memory that is lost now does not come back
+ */
+struct dlend_block {
+	u64 pinned, expected;
+	u64 first_ms, last_ms;
+	bool used, came, leaves;
+};
 
 /*
  * For what the VMM is charged.  Never wait for the OOM killer to make room in its control group:
@@ -215,8 +246,9 @@ struct dlend_block;
 
 /**
  * struct dlend_books - of one guest
- * @blocks: by address, one for each GiB
- * @cursor: block used last: walks go upwards
+ * @by_gpa: chunks
+ * @extent_by_gpa: extents, without dead ones
+ * @low: memory that firmware may take away, and give back
  * @chunks: how many
  * @extents: how many, without dead ones
  * @most: how much may be pinned, and how much of the window extents may have; U64_MAX at first
@@ -225,8 +257,8 @@ struct dlend_block;
  * @scattered_bytes: of these, in chunks whose pages are not contiguous
  */
 struct dlend_books {
-	struct list_head blocks;
-	struct dlend_block *cursor;
+	struct rb_root_cached by_gpa, extent_by_gpa;
+	struct dlend_block low[DLEND_REMAP_BLOCKS];
 	u64 chunks, extents, most, window_bytes;
 	u64 pinned_bytes, scattered_bytes;
 };
@@ -234,16 +266,13 @@ struct dlend_books {
 /** dlend_books_init - make @x empty books. Context: any. */
 void dlend_books_init(struct dlend_books *x);
 
-/** dlend_books_destroy - free what is left; no chunk or extent may be in @x. Context: may sleep. */
-void dlend_books_destroy(struct dlend_books *x);
-
 /**
  * dlend_books_add - enter a chunk that was pinned
  * @x: (in, out) books
  * @chunk: (in, out) its gpa, npages, prot, pfn, pages, owner and build are filled in; becomes loose
  *
- * Context: may sleep. Return: 0; -EEXIST it overlaps another chunk; -EINVAL it is empty, or crosses
- * a multiple of DLEND_CHUNK_BYTES; -EDQUOT more than @x->most would be pinned; -ENOMEM.
+ * Context: any. Return: 0; -EEXIST it overlaps another chunk; -EINVAL it is empty, or crosses a
+ * multiple of DLEND_CHUNK_BYTES; -EDQUOT more than @x->most would be pinned.
  */
 int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk);
 
@@ -276,7 +305,7 @@ static inline struct dlend_extent *dlend_books_walk(struct dlend_books *x, u64 *
 /** dlend_books_owned - bytes in chunks of @owner. Context: any. */
 u64 dlend_books_owned(struct dlend_books *x, const void *owner);
 
-/** dlend_books_bytes - kernel memory in @x, without its blocks (one per GiB). Context: any. */
+/** dlend_books_bytes - kernel memory that @x needs for what is in it. Context: any. */
 u64 dlend_books_bytes(const struct dlend_books *x);
 
 /**

@@ -79,7 +79,6 @@ static void dlend_ram_free(struct kref *ref)
 	kref_put(&ram->vm->ref, dlend_vm_free);
 	mutex_unlock(&dlend_rams_lock);
 	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
-	dlend_books_destroy(&ram->books);
 	dlend_ranges_clear(&ram->due);
 	dlend_session_drop(&ram->session);
 	mutex_destroy(&ram->lock);

@@ -134,7 +134,6 @@ static void done(struct kunit *test, struct dlend_books *x)
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->scattered_bytes, 0);
 	KUNIT_EXPECT_EQ(test, dlend_books_bytes(x), 0);
-	dlend_books_destroy(x);
 }
 
 static void expect_extent(struct kunit *test, struct dlend_books *x, u64 gpa, u64 size,
