@@ -587,40 +587,28 @@ static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pin
 	return err;
 }
 
-/* Pin a chunk and enter it in the books, or with @try learn whether it can be pinned. */
-static int dlend_pin_one(struct dlend_memory *mem, const struct dlend_chunk *chunk, bool try)
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool try)
 {
-	int err = dlend_pin_begin(mem, chunk->gpa, chunk->npages);
+	struct dlend_chunk chunk = {
+		.gpa = gpa, .npages = npages, .prot = prot, .owner = mem, .build = mem->build,
+	};
+	int err = dlend_pin_begin(mem, gpa, npages);
 	bool pinned;
 
 	if (err)
 		return err;
-	err = dlend_pin_chunk(mem, chunk, mem->pages, true);
+	err = dlend_pin_chunk(mem, &chunk, mem->pages, true);
 	mem->pin_err = err;
 	pinned = !err;
 	if (!try)
-		trace_dlend_pin(mem->vdev->dev, chunk->gpa, chunk->npages, chunk->prot, err);
+		trace_dlend_pin(mem->vdev->dev, gpa, npages, prot, err);
 	if (pinned && !try)
-		err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_add(mem, chunk);
+		err = dlend_pin_check_prot(mem, &chunk) ?: dlend_pin_add(mem, &chunk);
 	if (pinned && (err || try))
-		dlend_unpin_pages(mem, chunk->gpa, chunk->npages);
+		dlend_unpin_pages(mem, gpa, npages);
 	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
 	dlend_pin_end(mem, !err && !try);
 	cond_resched();
 	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
 	return pinned && err == -EINVAL ? -EIO : err;
-}
-
-int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
-{
-	return dlend_pin_one(mem, &(struct dlend_chunk) {
-		.gpa = gpa, .npages = npages, .prot = prot, .owner = mem, .build = mem->build,
-	}, false);
-}
-
-int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
-{
-	return dlend_pin_one(mem, &(struct dlend_chunk) {
-		.gpa = gpa, .npages = npages, .prot = prot,
-	}, true);
 }

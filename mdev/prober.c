@@ -43,21 +43,6 @@
 
 #define DLEND_PROT_RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
 
-/**
- * struct dlend_prober - one walk
- * @ops: the guest
- * @ctx: for @ops
- * @max: end of guest-physical addresses
- * @near: without ranges: below this address holes are tried in steps of DLEND_STEP
- * @flaps: how many edges read differently the second time
- */
-struct dlend_prober {
-	const struct dlend_prober_ops *ops;
-	void *ctx;
-	u64 max, near;
-	unsigned int flaps;
-};
-
 /* -EFAULT comes only from a pin of many pages: see dlend_prober_judge_page(). */
 static bool dlend_prober_is_hole(int err)
 {
@@ -90,8 +75,8 @@ static u64 dlend_prober_next_landmark(u64 gpa)
 static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
 {
 	if (gpa < MIB(1))
-		return p->ops->range ? ALIGN(gpa + 1, KIB(16)) : dlend_prober_next_landmark(gpa);
-	if (p->ops->range || gpa < p->near)
+		return p->where ? ALIGN(gpa + 1, KIB(16)) : dlend_prober_next_landmark(gpa);
+	if (p->where || gpa < p->near)
 		return ALIGN(gpa + 1, DLEND_STEP);
 	return dlend_prober_next_landmark(gpa);
 }
@@ -107,59 +92,49 @@ static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
 	if (err != -EFAULT)
 		return err;
 	/* Every PC has RAM at 0. */
-	if (gpa && !(p->ops->is_ram && p->ops->is_ram(p->ctx, gpa)))
+	if (gpa && !p->ops->is_ram(p->ctx, gpa))
 		return -EINVAL;
 	return DLEND_UNPINNABLE;
 }
 
 /* Pin, and keep it pinned; or with @try learn whether that could be done. */
-static int dlend_prober_call(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool try)
+static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	int err;
 
 	if (p->ops->stop(p->ctx))
 		return -EINTR;
-	err = try ? p->ops->try(p->ctx, gpa, npages, prot) : p->ops->pin(p->ctx, gpa, npages, prot);
+	err = p->ops->pin(p->ctx, gpa, npages, prot, try);
 	return err && npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
 }
 
-static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
+/* Is a page there?  It is not pinned. */
+static int dlend_prober_try_page(struct dlend_prober *p, u64 gpa, u32 prot)
 {
-	return dlend_prober_call(p, gpa, npages, prot, false);
-}
-
-static int dlend_prober_try(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
-{
-	return dlend_prober_call(p, gpa, npages, prot, true);
+	return dlend_prober_pin(p, gpa, 1, prot, true);
 }
 
 /*
- * Pin the longest run from @gpa on, @npages at most: in one call, or else piece by piece, by
- * bisection.  @done (out): pages pinned.  Return: 0, also if @done < @npages; or an error that ends
- * the walk.
+ * Pin the longest run from the beginning of @npages pages at @gpa; or with @back learn how long the
+ * run at their end is, and pin nothing.  By one call, or else piece by piece, by bisection.
+ * Return: pages in the run, or an error that ends the walk.
  */
-static int dlend_prober_pin_prefix(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot,
-				   u32 *done)
+static int dlend_prober_pin_run(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool back)
 {
-	u32 lo = 0, hi = npages;	/* [0, lo) is pinned; the edge is before hi */
-	int err = dlend_prober_pin(p, gpa, npages, prot);
+	u32 lo = 0, hi = npages, count = npages; /* lo pages are done; the edge is before hi */
+	int err;
 
-	*done = npages;
-	if (!err)
-		return 0;
-	while (dlend_prober_is_edge(err) && hi - lo > 1) {
-		u32 half = (hi - lo) / 2;
-
-		err = dlend_prober_pin(p, dlend_gpa_end(gpa, lo), half, prot);
+	for (; count; count = (hi - lo) / 2) {
+		err = dlend_prober_pin(p, dlend_gpa_end(gpa, back ? npages - lo - count : lo),
+				       count, prot, back);
 		if (!err)
-			lo += half;
+			lo += count;
+		else if (dlend_prober_is_edge(err))
+			hi = lo + count;
 		else
-			hi = lo + half;
-		if (!err)
-			err = -EINVAL;	/* the edge is still ahead */
+			return err;
 	}
-	*done = lo;
-	return dlend_prober_is_edge(err) ? 0 : err;
+	return lo;
 }
 
 /*
@@ -170,34 +145,20 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 {
 	while (*at > floor) {
 		u64 base = max(floor, ALIGN_DOWN(*at - 1, DLEND_CHUNK_BYTES));
-		u32 lo = 0, hi = (*at - base) / DLEND_GUEST_PAGE;
-		int err;
+		int ret;
 
 		/* Try one page first: it nearly always fails, and then at once. */
-		err = dlend_prober_try(p, *at - DLEND_GUEST_PAGE, 1, DLEND_PROT_READ);
-		if (err)
-			return dlend_prober_is_edge(err) ? 0 : err;
-		hi--;
-		err = hi ? dlend_prober_try(p, base, hi, DLEND_PROT_READ) : 0;
-		if (!err) {
-			*at = base;
-			continue;
-		}
-		/* Pages from hi on are memory.  The last page that is not memory is in [lo, hi). */
-		while (dlend_prober_is_edge(err) && hi - lo > 1) {
-			u32 half = (hi - lo) / 2;
-
-			err = dlend_prober_try(p, dlend_gpa_end(base, hi - half), half,
-					       DLEND_PROT_READ);
-			if (!err)
-				hi -= half;
-			else
-				lo = hi - half;
-			if (!err)
-				err = -EINVAL;
-		}
-		*at = dlend_gpa_end(base, hi);
-		return dlend_prober_is_edge(err) ? 0 : err;
+		ret = dlend_prober_try_page(p, *at - DLEND_GUEST_PAGE, DLEND_PROT_READ);
+		if (ret)
+			return dlend_prober_is_edge(ret) ? 0 : ret;
+		*at -= DLEND_GUEST_PAGE;
+		ret = dlend_prober_pin_run(p, base, (*at - base) / DLEND_GUEST_PAGE,
+					   DLEND_PROT_READ, true);
+		if (ret < 0)
+			return ret;
+		*at -= ret * DLEND_GUEST_PAGE;
+		if (*at != base)
+			return 0;
 	}
 	return 0;
 }
@@ -206,30 +167,25 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
  * The page at @gpa cannot be pinned for writing.  Pin for reading all pages from there on that are
  * read-only, up to @end.  Writable pages could be pinned for reading, too; so each page is tried
  * for writing first.
- * @done (out): pages pinned.  @hole (out), if @done is 0: @gpa is in a hole.
+ * Return: pages pinned, or an error.  @hole (out), if none is pinned: @gpa is in a hole.
  */
-static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, u32 *done,
-				     bool *hole)
+static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, bool *hole)
 {
-	u32 npages = (end - gpa) / DLEND_GUEST_PAGE, count = 0;
-	int err = 0;
+	u32 npages = (end - gpa) / DLEND_GUEST_PAGE, count;
+	int ret = 0;
 
-	*done = 0;
-	while (count < npages) {
-		err = dlend_prober_try(p, dlend_gpa_end(gpa, count), 1, DLEND_PROT_RW);
-		if (err != -EPERM)
+	for (count = 0; count < npages; count++) {
+		ret = dlend_prober_try_page(p, dlend_gpa_end(gpa, count), DLEND_PROT_RW);
+		if (ret != -EPERM)
 			break;
-		count++;
 	}
-	if (err && !dlend_prober_is_edge(err))
-		return err;
-	*hole = dlend_prober_is_hole(err);
-	if (!count)
-		return 0;
-	err = dlend_prober_pin_prefix(p, gpa, count, DLEND_PROT_READ, done);
-	if (*done < count)		/* not even readable */
+	if (ret && !dlend_prober_is_edge(ret))
+		return ret;
+	*hole = dlend_prober_is_hole(ret);
+	ret = dlend_prober_pin_run(p, gpa, count, DLEND_PROT_READ, false);
+	if (ret >= 0 && ret < count)	/* not even readable */
 		*hole = true;
-	return err;
+	return ret;
 }
 
 /*
@@ -239,22 +195,21 @@ static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, u
 static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit, bool *hole)
 {
 	u64 end = min(limit, ALIGN_DOWN(*pos, DLEND_CHUNK_BYTES) + DLEND_CHUNK_BYTES);
-	u32 npages, done;
-	int err;
+	int ret;
 
-	if (p->ops->edge)
-		end = p->ops->edge(p->ctx, *pos, end);
-	npages = (end - *pos) / DLEND_GUEST_PAGE;
+	end = p->ops->edge(p->ctx, *pos, end);
 	*hole = false;
-	err = dlend_prober_pin_prefix(p, *pos, npages, DLEND_PROT_RW, &done);
-	*pos = dlend_gpa_end(*pos, done);
-	if (err || done == npages)
-		return err;
-	err = dlend_prober_pin_readonly(p, *pos, end, &done, hole);
-	*pos = dlend_gpa_end(*pos, done);
-	if (!err && !done && !*hole && ++p->flaps > DLEND_MAX_FLAPS)
-		return -EINTR;
-	return err;
+	ret = dlend_prober_pin_run(p, *pos, (end - *pos) / DLEND_GUEST_PAGE, DLEND_PROT_RW, false);
+	if (ret < 0)
+		return ret;
+	*pos = dlend_gpa_end(*pos, ret);
+	if (*pos == end)
+		return 0;
+	ret = dlend_prober_pin_readonly(p, *pos, end, hole);
+	if (ret < 0)
+		return ret;
+	*pos = dlend_gpa_end(*pos, ret);
+	return !ret && !*hole && ++p->flaps > DLEND_MAX_FLAPS ? -EINTR : 0;
 }
 
 /*
@@ -265,7 +220,7 @@ static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit,
  */
 static bool dlend_prober_step_back(struct dlend_prober *p, u64 begin, u64 *floor, u64 *pos)
 {
-	if (p->ops->range || *pos < MIB(1) || *pos < p->near || *pos - *floor < DLEND_STEP)
+	if (p->where || *pos < MIB(1) || *pos < p->near || *pos - *floor < DLEND_STEP)
 		return false;
 	p->near = *pos;
 	*pos = max(begin, ALIGN_DOWN(*pos - min(DLEND_NEAR, *pos), DLEND_STEP));
@@ -288,7 +243,7 @@ static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, b
 			if (!known || !dlend_prober_step_back(p, begin, &floor, pos))
 				break;
 		}
-		err = dlend_prober_try(p, *pos, 1, DLEND_PROT_READ);
+		err = dlend_prober_try_page(p, *pos, DLEND_PROT_READ);
 		if (err && !dlend_prober_is_edge(err))
 			return err;
 		if (err) {
@@ -334,13 +289,13 @@ static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_en
 
 static int dlend_prober_walk(struct dlend_prober *p)
 {
-	struct dlend_range range = { 0, p->max };
+	struct dlend_range range;
 	u64 pos = 0;
 	int err = 0;
 
-	if (!p->ops->range)
+	if (!p->where)
 		return dlend_prober_walk_range(p, 0, p->max);
-	while (!err && pos < p->max && p->ops->range(p->ctx, pos, &range)) {
+	while (!err && pos < p->max && dlend_ranges_next(p->where, pos, &range)) {
 		pos = max(pos, range.start);
 		range.end = min(range.end, p->max);
 		err = dlend_prober_walk_range(p, pos, range.end);
@@ -349,15 +304,12 @@ static int dlend_prober_walk(struct dlend_prober *p)
 	return err;
 }
 
-int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa)
+int dlend_prober_run(struct dlend_prober *p)
 {
-	struct dlend_prober p = {
-		.ops = ops,
-		.ctx = ctx,
-		.max = ALIGN_DOWN(max_gpa, DLEND_GUEST_PAGE),
-	};
-	int err = dlend_prober_walk(&p);
+	int err;
 
+	p->max = ALIGN_DOWN(p->max, DLEND_GUEST_PAGE);
+	err = dlend_prober_walk(p);
 	return err == DLEND_UNPINNABLE ? -EFAULT : err;
 }
 
@@ -368,7 +320,7 @@ static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend
 	u64 next, end;
 
 	while (pos < p->max) {
-		if (p->ops->range && !p->ops->range(p->ctx, pos, &range))
+		if (p->where && !dlend_ranges_next(p->where, pos, &range))
 			return false;
 		pos = max(pos, range.start);
 		next = U64_MAX;
@@ -389,13 +341,13 @@ static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend
 static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, u64 *found,
 				  u32 *tried)
 {
-	u32 calls = DLEND_PROBER_LOOK_CALLS / 2;
+	u32 most = *tried + DLEND_PROBER_LOOK_CALLS / 2;
 	u64 pos = *at, first = *at;
 	struct dlend_range hole;
 	bool round = false;
 	int err = -EINVAL;
 
-	while (dlend_prober_is_edge(err) && calls && !(round && pos >= first)) {
+	while (dlend_prober_is_edge(err) && *tried < most && !(round && pos >= first)) {
 		if (!dlend_prober_next_hole(p, pos, &hole)) {
 			if (round)
 				break;
@@ -405,31 +357,18 @@ static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, 
 		}
 		*found = hole.start;
 		pos = inside ? dlend_prober_next_step(p, hole.start) : hole.end;
-		err = dlend_prober_try(p, *found, 1, DLEND_PROT_READ);
-		if (err == DLEND_UNPINNABLE)
-			err = 0;
-		calls--;
+		err = dlend_prober_try_page(p, *found, DLEND_PROT_READ);
 		(*tried)++;
 	}
 	*at = pos;
-	if (!err)
+	if (!err || err == DLEND_UNPINNABLE)
 		return 1;
 	return dlend_prober_is_edge(err) ? 0 : err;
 }
 
-int dlend_prober_look(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa,
-		      struct dlend_prober_turn *turn, u64 *found)
+int dlend_prober_look(struct dlend_prober *p, struct dlend_prober_turn *turn, u64 *found)
 {
-	struct dlend_prober p = {
-		.ops = ops,
-		.ctx = ctx,
-		.max = ALIGN_DOWN(max_gpa, DLEND_GUEST_PAGE),
-	};
-	int ret;
-
 	turn->tried = 0;
-	ret = dlend_prober_try_holes(&p, &turn->edge, false, found, &turn->tried);
-	if (!ret)
-		ret = dlend_prober_try_holes(&p, &turn->inside, true, found, &turn->tried);
-	return ret;
+	return dlend_prober_try_holes(p, &turn->edge, false, found, &turn->tried) ?:
+	       dlend_prober_try_holes(p, &turn->inside, true, found, &turn->tried);
 }

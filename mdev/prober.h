@@ -14,29 +14,42 @@
 
 /**
  * struct dlend_prober_ops - the guest, as the prober sees it
- * @pin: pin @npages (1 to DLEND_CHUNK_PAGES) pages from @gpa on, all of them or none.
+ * @pin: pin @npages (1 to DLEND_CHUNK_PAGES) pages from @gpa on, all of them or none.  With @try
+ *	nothing is pinned when it returns.
  *	Return: 0; -EINVAL or -ENOENT: there is a hole in it; -EFAULT: something in it is mapped but
  *	cannot be pinned, see @is_ram; -EPERM (only if @prot has DLEND_PROT_WRITE): something in it
  *	is read-only; any other error ends the probe.
- * @try: as @pin, but nothing is pinned when it returns
  * @known: is @gpa pinned already, by an earlier probe?  Then return the end (exclusive) of the
  *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
  *	U64_MAX if there is none.
- * @edge: where a pin of memory from @gpa on must end at the latest: not above @end.  NULL: at @end
- * @range: RAM is only in certain ranges: give the first of them that ends above @gpa.
- *	Return: false if there is none.  NULL: such ranges are not known, and RAM may be anywhere.
- * @is_ram: a pin at @gpa failed with -EFAULT: is RAM there (true) or another device's BAR (false)?
- *	NULL: only address 0 is RAM.
+ * @edge: where a pin of memory from @gpa on must end at the latest: not above @end
+ * @is_ram: a pin at @gpa, which is not 0, failed with -EFAULT: is RAM there (true) or another
+ *	device's BAR (false)?
  * @stop: true: the probe is to end with -EINTR, because the layout has changed or the VM is dying
  */
 struct dlend_prober_ops {
-	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot);
-	int (*try)(void *ctx, u64 gpa, u32 npages, u32 prot);
+	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot, bool try);
 	u64 (*known)(void *ctx, u64 gpa, u64 *next);
 	u64 (*edge)(void *ctx, u64 gpa, u64 end);
-	bool (*range)(void *ctx, u64 gpa, struct dlend_range *range);
 	bool (*is_ram)(void *ctx, u64 gpa);
 	bool (*stop)(void *ctx);
+};
+
+/**
+ * struct dlend_prober - one probe, or one look
+ * @ops: the guest
+ * @ctx: for @ops
+ * @where: ranges in which all RAM is; NULL: they are not known, and RAM may be anywhere
+ * @max: end (exclusive) of the guest's physical address space
+ * @near: the prober's own, 0 at first: without ranges holes are tried in small steps below this
+ * @flaps: the prober's own, 0 at first: how many edges read differently the second time
+ */
+struct dlend_prober {
+	const struct dlend_prober_ops *ops;
+	void *ctx;
+	const struct dlend_ranges *where;
+	u64 max, near;
+	unsigned int flaps;
 };
 
 /**
@@ -56,17 +69,15 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
 
 /**
  * dlend_prober_run - pin all RAM that is not pinned already
- * @ops: (in) the guest
- * @ctx: (in) for @ops
- * @max_gpa: (in) end (exclusive) of the guest's physical address space
+ * @p: (in, out) probe
  *
  * Writable memory is pinned with DLEND_PROT_READ | DLEND_PROT_WRITE, read-only memory with
  * DLEND_PROT_READ.  After an error what this call has pinned stays pinned: another probe goes on
  * from there, or the caller unpins it.
  *
  * The prober finds memory that begins where a range begins, or right behind other memory, or that
- * holds an address that is a multiple of 1 MiB.  Where no ranges are known (@range is NULL), memory
- * is found only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of
+ * holds an address that is a multiple of 1 MiB.  Where no ranges are known, memory is
+ * found only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of
  * 1 MiB below 4 GiB, of 128 MiB below 2 TiB, of 1 GiB above.
  *
  * The price is pin calls that fail: with ranges, one for each MiB of holes in them and a handful
@@ -75,7 +86,7 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
  * Context: as @ops. Return: 0; -EINTR stopped, or the layout changes all the time; -EFAULT there is
  * RAM that cannot be pinned; -ENOMEM, or any other error of @pin.
  */
-int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa);
+int dlend_prober_run(struct dlend_prober *p);
 
 /* The most pages that one look tries; each try is one pin call. */
 #define DLEND_PROBER_LOOK_CALLS	32u
@@ -93,9 +104,7 @@ struct dlend_prober_turn {
 
 /**
  * dlend_prober_look - has memory come where a hole was?
- * @ops: (in) the guest
- * @ctx: (in) for @ops
- * @max_gpa: (in) end (exclusive) of the guest's physical address space
+ * @p: (in, out) look
  * @turn: (in, out) kept from one look to the next
  * @found: (out) address of a page that is memory now, whether or not it can be pinned
  *
@@ -104,7 +113,6 @@ struct dlend_prober_turn {
  *
  * Context: as @ops. Return: 1 found; 0 nothing was found; -EINTR stopped; or an error of @pin.
  */
-int dlend_prober_look(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa,
-		      struct dlend_prober_turn *turn, u64 *found);
+int dlend_prober_look(struct dlend_prober *p, struct dlend_prober_turn *turn, u64 *found);
 
 #endif

@@ -218,7 +218,6 @@ struct dlend_ram {
  * @how: DLEND_BUILD_* of the current build
  * @announced: in the current build, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
- * @where: the prober keeps to these: @walk or @slots
  * @slots: the VM's memory slots; empty: not known
  * @unpinnable: where RAM was that cannot be pinned
  * @turn: where the next look goes on
@@ -252,7 +251,6 @@ struct dlend_memory {
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk;
 	struct dlend_memslots slots;
-	const struct dlend_ranges *where;
 	bool due_all, announced, watches, passed_told;
 	u32 how;
 	u64 unpinnable;
@@ -521,28 +519,16 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 
 /**
  * dlend_pin_ram - pin pages and enter them in the books
- * @mem: (in, out) member that builds
- * @gpa: (in) first address
- * @npages: (in) how many, within one chunk
- * @prot: (in) DLEND_PROT_*
- *
- * Context: as for dlend_pin_chunk(), but that the pin is not under way.
- * Return: as struct dlend_prober_ops.pin, and nothing of it is pinned after an error.
- */
-int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
-
-/**
- * dlend_pin_try - could pages be pinned?
  * @mem: (in, out) member that builds or looks
  * @gpa: (in) first address
  * @npages: (in) how many, within one chunk
  * @prot: (in) DLEND_PROT_*
+ * @try: (in) only learn whether they could be pinned: they are for a moment, and never in the books
  *
- * They are pinned for a moment, and never in the books.
- *
- * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.try.
+ * Context: as for dlend_pin_chunk(), but that the pin is not under way.
+ * Return: as struct dlend_prober_ops.pin, and nothing of it is pinned after an error.
  */
-int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool try);
 
 /**
  * dlend_pin_unmap_begins - VFIO has called dma_unmap of one device of a VM

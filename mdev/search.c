@@ -73,28 +73,19 @@ static void dlend_search_tell(struct dlend_memory *mem)
  * anything: tell before.  Not while a pin is under way: whoever unpins waits for pins, and has the
  * lock that telling takes.  So the first page is only tried.
  */
-static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct dlend_memory *mem = ctx;
 	int err = 0;
 
 	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
 		return -EINVAL;
-	if (!mem->announced) {
-		err = dlend_pin_try(mem, gpa, 1, prot);
+	if (!try && !mem->announced) {
+		err = dlend_pin_ram(mem, gpa, 1, prot, true);
 		if (!err)
 			dlend_search_tell(mem);
 	}
-	return err ?: dlend_pin_ram(mem, gpa, npages, prot);
-}
-
-static int dlend_search_try(void *ctx, u64 gpa, u32 npages, u32 prot)
-{
-	struct dlend_memory *mem = ctx;
-
-	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
-		return -EINVAL;
-	return dlend_pin_try(mem, gpa, npages, prot);
+	return err ?: dlend_pin_ram(mem, gpa, npages, prot, try);
 }
 
 static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
@@ -120,13 +111,6 @@ static u64 dlend_search_edge(void *ctx, u64 gpa, u64 end)
 static bool dlend_search_stop(void *ctx)
 {
 	return dlend_memory_disturbed(ctx);
-}
-
-static bool dlend_search_range(void *ctx, u64 gpa, struct dlend_range *range)
-{
-	struct dlend_memory *mem = ctx;
-
-	return dlend_ranges_next(mem->where, gpa, range);
 }
 
 /* Does KVM have RAM at @gpa?  @otherwise: the answer where KVM does not run the VM. */
@@ -158,14 +142,12 @@ bool dlend_search_translated(struct dlend_memory *mem)
 	return !dlend_search_known(mem, 0, &next) && dlend_search_slot_is_ram(mem, 0, false);
 }
 
-#define DLEND_SEARCH_OPS \
-	.pin = dlend_search_pin, .try = dlend_search_try, .known = dlend_search_known, \
-	.edge = dlend_search_edge, .is_ram = dlend_search_is_ram, .stop = dlend_search_stop
-
-/* RAM may be anywhere, or only in mem->where. */
-static const struct dlend_prober_ops dlend_search_anywhere = { DLEND_SEARCH_OPS };
-static const struct dlend_prober_ops dlend_search_ranges = {
-	DLEND_SEARCH_OPS, .range = dlend_search_range
+static const struct dlend_prober_ops dlend_search_ops = {
+	.pin = dlend_search_pin,
+	.known = dlend_search_known,
+	.edge = dlend_search_edge,
+	.is_ram = dlend_search_is_ram,
+	.stop = dlend_search_stop,
 };
 
 /* Where RAM may be */
@@ -268,19 +250,30 @@ void dlend_memory_rescan(struct dlend_memory *mem)
 	dlend_search_added(mem->ram, NULL);
 }
 
+/* A probe, or a look, in @where; without slots anywhere, or only near to known memory. */
+static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
+					       const struct dlend_ranges *where, bool near)
+{
+	bool slots = mem->slots.ranges.count;
+
+	return (struct dlend_prober){
+		.ops = &dlend_search_ops,
+		.ctx = mem,
+		.where = slots ? where : NULL,
+		.max = near && !slots ? dlend_search_near_max(mem) : dlend_search_max(),
+	};
+}
+
 static int dlend_search_probe(struct dlend_memory *mem)
 {
+	struct dlend_prober p = dlend_search_prober(mem, &mem->walk, !mem->due_all);
+	bool all = mem->due_all || mem->how & DLEND_BUILD_ANEW;
 	int err;
 
-	if (!mem->slots.ranges.count)
-		return dlend_prober_run(&dlend_search_anywhere, mem, mem->due_all ?
-					dlend_search_max() : dlend_search_near_max(mem));
 	dlend_ranges_clear(&mem->walk);
 	err = dlend_ranges_add_both(&mem->walk, &mem->slots.ranges,
-				    mem->due_all || mem->how & DLEND_BUILD_ANEW ?
-				    &mem->slots.ranges : &mem->due);
-	mem->where = &mem->walk;
-	return err ?: dlend_prober_run(&dlend_search_ranges, mem, dlend_search_max());
+				    all ? &mem->slots.ranges : &mem->due);
+	return err ?: dlend_prober_run(&p);
 }
 
 int dlend_search_run(struct dlend_memory *mem, u32 how)
@@ -310,14 +303,9 @@ int dlend_search_run(struct dlend_memory *mem, u32 how)
 static int dlend_search_look(struct dlend_memory *mem, u64 *found)
 {
 	int err = dlend_search_read_slots(mem);
+	struct dlend_prober p = dlend_search_prober(mem, &mem->slots.ranges, true);
 
-	if (err)
-		return err;
-	if (!mem->slots.ranges.count)
-		return dlend_prober_look(&dlend_search_anywhere, mem, dlend_search_near_max(mem),
-					 &mem->turn, found);
-	mem->where = &mem->slots.ranges;
-	return dlend_prober_look(&dlend_search_ranges, mem, dlend_search_max(), &mem->turn, found);
+	return err ?: dlend_prober_look(&p, &mem->turn, found);
 }
 
 void dlend_memory_look(struct dlend_memory *mem)

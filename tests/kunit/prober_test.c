@@ -39,7 +39,7 @@ struct guest {
 	int hole_error;
 	struct range bar[2];	/* mapped, but not with memory: a pin faults */
 	struct dlend_range slot[MAX_RANGES];	/* where RAM may be, if the world knows */
-	unsigned int nr_slots;
+	struct dlend_ranges slots;
 	struct range unpinnable;	/* RAM at which a pin faults */
 	u64 flapping;		/* a page that is there for a look only; 0: none */
 };
@@ -100,12 +100,12 @@ static int guest_try(void *ctx, u64 gpa, u32 npages, u32 prot)
 	return 0;
 }
 
-static int guest_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int guest_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct guest *g = ctx;
 	int err = guest_try(ctx, gpa, npages, prot);
 
-	if (err)
+	if (err || try)
 		return err;
 	KUNIT_ASSERT_LT(g->test, g->nr_pins, MAX_PINS);
 	g->pins[g->nr_pins++] = (struct range){ gpa, gpa + npages * PAGE, prot };
@@ -135,26 +135,23 @@ static bool guest_stop(void *ctx)
 	return g->stop_after && g->calls >= g->stop_after;
 }
 
-static const struct dlend_prober_ops guest_ops = {
-	.pin = guest_pin,
-	.try = guest_try,
-	.known = guest_known,
-	.stop = guest_stop,
-};
-
-static bool guest_range(void *ctx, u64 gpa, struct dlend_range *range)
+static u64 guest_no_edge(void *ctx, u64 gpa, u64 end)
 {
-	struct guest *g = ctx;
-	unsigned int i;
+	return end;
+}
 
-	for (i = 0; i < g->nr_slots; i++) {
-		if (g->slot[i].end > gpa) {
-			*range = g->slot[i];
-			return true;
-		}
-	}
+static bool guest_is_no_ram(void *ctx, u64 gpa)
+{
 	return false;
 }
+
+static const struct dlend_prober_ops guest_ops = {
+	.pin = guest_pin,
+	.known = guest_known,
+	.edge = guest_no_edge,
+	.is_ram = guest_is_no_ram,
+	.stop = guest_stop,
+};
 
 static bool guest_is_ram(void *ctx, u64 gpa)
 {
@@ -166,12 +163,32 @@ static bool guest_is_ram(void *ctx, u64 gpa)
 /* A VM whose memory slots are known. */
 static const struct dlend_prober_ops slot_ops = {
 	.pin = guest_pin,
-	.try = guest_try,
 	.known = guest_known,
-	.range = guest_range,
+	.edge = guest_no_edge,
 	.is_ram = guest_is_ram,
 	.stop = guest_stop,
 };
+
+static int run_ops(struct guest *g, const struct dlend_prober_ops *ops, u64 max)
+{
+	struct dlend_prober p = { .ops = ops, .ctx = g, .max = max };
+
+	return dlend_prober_run(&p);
+}
+
+static int look_slots(struct guest *g, struct dlend_prober_turn *turn, u64 *found)
+{
+	struct dlend_prober p = { .ops = &slot_ops, .ctx = g, .where = &g->slots, .max = GB(100) };
+
+	return dlend_prober_look(&p, turn, found);
+}
+
+static int look_anywhere(struct guest *g, struct dlend_prober_turn *turn, u64 *found)
+{
+	struct dlend_prober p = { .ops = &guest_ops, .ctx = g, .max = GB(128) };
+
+	return dlend_prober_look(&p, turn, found);
+}
 
 static struct guest *guest_new(struct kunit *test)
 {
@@ -180,6 +197,7 @@ static struct guest *guest_new(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, g);
 	g->test = test;
 	g->hole_error = -EINVAL;
+	g->slots.range = g->slot;
 	return g;
 }
 
@@ -206,13 +224,18 @@ static int probe(struct guest *g)
 {
 	g->calls = 0;
 	g->failed = 0;
-	return dlend_prober_run(g->nr_slots ? &slot_ops : &guest_ops, g, GB(1024) * 64);
+	return dlend_prober_run(&(struct dlend_prober) {
+		.ops = g->slots.count ? &slot_ops : &guest_ops,
+		.ctx = g,
+		.where = g->slots.count ? &g->slots : NULL,
+		.max = GB(1024) * 64,
+	});
 }
 
 static void add_slot(struct guest *g, u64 start, u64 end)
 {
-	KUNIT_ASSERT_LT(g->test, g->nr_slots, MAX_RANGES);
-	g->slot[g->nr_slots++] = (struct dlend_range){ start, end };
+	KUNIT_ASSERT_LT(g->test, g->slots.count, MAX_RANGES);
+	g->slot[g->slots.count++] = (struct dlend_range){ start, end };
 }
 
 /* Every page of RAM is pinned once, with its own rights, and nothing else is. */
@@ -542,7 +565,7 @@ static void prober_random_slots(struct kunit *test)
 			add_slot(g, pos, end);
 			pos = end + GB(next_random(&seed) % 5000);
 		}
-		for (i = 0, holes = 0; i < g->nr_slots; i++)
+		for (i = 0, holes = 0; i < g->slots.count; i++)
 			holes += g->slot[i].end - g->slot[i].start;
 		for (i = 0; i < g->nr_ram; i++)
 			holes -= g->ram[i].end - g->ram[i].start;
@@ -591,38 +614,38 @@ static void prober_look(struct kunit *test)
 	pinned = g->nr_pins;
 	for (turns = 0; turns < 50; turns++) {
 		g->calls = 0;
-		KUNIT_ASSERT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
+		KUNIT_ASSERT_EQ(test, look_slots(g, &look, &found), 0);
 		KUNIT_ASSERT_LE(test, g->calls, DLEND_PROBER_LOOK_CALLS);
 		KUNIT_ASSERT_EQ(test, look.tried, g->calls);
 	}
 	add(g, GB(4) + MB(40), GB(4) + MB(44), RW);
-	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 1);
+	KUNIT_EXPECT_EQ(test, look_slots(g, &look, &found), 1);
 	KUNIT_EXPECT_EQ(test, found, GB(4) + MB(40));
 	/* It only tries. */
 	KUNIT_EXPECT_EQ(test, g->nr_pins, pinned);
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
 	add(g, GB(5) + MB(333), GB(5) + MB(334), RW);
-	for (turns = 0; !dlend_prober_look(&slot_ops, g, GB(100), &look, &found); turns++)
+	for (turns = 0; !look_slots(g, &look, &found); turns++)
 		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(5) + MB(333));
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
 	/* No hole, no call. */
-	g->nr_slots = 1;
+	g->slots.count = 1;
 	g->calls = 0;
-	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
+	KUNIT_EXPECT_EQ(test, look_slots(g, &look, &found), 0);
 	KUNIT_EXPECT_EQ(test, g->calls, 0);
 	KUNIT_EXPECT_EQ(test, look.tried, 0);
 	/* Without ranges: landmarks, in turn. */
 	add(g, GB(32), GB(33), RW);
-	for (turns = 0; !dlend_prober_look(&guest_ops, g, GB(128), &look, &found); turns++)
+	for (turns = 0; !look_anywhere(g, &look, &found); turns++)
 		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(32));
 	g->fail_at = GB(33) + MB(128);
 	g->fail_with = -ENOMEM;
 	look.inside = g->fail_at;
-	KUNIT_EXPECT_EQ(test, dlend_prober_look(&guest_ops, g, GB(128), &look, &found), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, look_anywhere(g, &look, &found), -ENOMEM);
 }
 
 /* Errors that are no edges end it; what is pinned is a start for the next probe. */
@@ -726,7 +749,7 @@ static void prober_ends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
 	add(g, 0, GB(1), RW);
-	KUNIT_EXPECT_EQ(test, dlend_prober_run(&guest_ops, g, MB(3) + PAGE + 5), 0);
+	KUNIT_EXPECT_EQ(test, run_ops(g, &guest_ops, MB(3) + PAGE + 5), 0);
 	g->ram[0].end = MB(3) + PAGE;
 	expect_exact(g);
 }
@@ -734,20 +757,12 @@ static void prober_ends(struct kunit *test)
 /* A frame buffer in the PCI hole pins like RAM; the admin says where low RAM ends. */
 #define SAID	(MB(64) + 3 * PAGE)	/* of 128 MiB: no landmark, in the midst of a chunk */
 
-static int said_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int said_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct guest *g = ctx;
 
 	return dlend_prober_excluded(SAID, gpa, npages) ? g->hole_error :
-							  guest_pin(ctx, gpa, npages, prot);
-}
-
-static int said_try(void *ctx, u64 gpa, u32 npages, u32 prot)
-{
-	struct guest *g = ctx;
-
-	return dlend_prober_excluded(SAID, gpa, npages) ? g->hole_error :
-							  guest_try(ctx, gpa, npages, prot);
+							  guest_pin(ctx, gpa, npages, prot, try);
 }
 
 static void prober_said(struct kunit *test)
@@ -756,11 +771,10 @@ static void prober_said(struct kunit *test)
 	struct guest *g = guest_new(test);
 
 	said.pin = said_pin;
-	said.try = said_try;
 	add(g, 0, MB(128), RW);
 	add(g, GB(3), GB(3) + MB(16), RW);
 	add(g, GB(4), GB(4) + MB(64), RW);
-	KUNIT_EXPECT_EQ(test, dlend_prober_run(&said, g, GB(8)), 0);
+	KUNIT_EXPECT_EQ(test, run_ops(g, &said, GB(8)), 0);
 	g->ram[0].end = SAID;
 	g->ram[1] = g->ram[2];
 	g->nr_ram = 2;
@@ -787,7 +801,7 @@ static void prober_edges(struct kunit *test)
 	add(g, 0, KB(640), RW);
 	add(g, KB(832), MB(1), RO);
 	add(g, MB(1), MB(64) + KB(12), RW);
-	KUNIT_EXPECT_EQ(test, dlend_prober_run(&ops, g, GB(4)), 0);
+	KUNIT_EXPECT_EQ(test, run_ops(g, &ops, GB(4)), 0);
 	for (i = 0; i < g->nr_pins; i++)
 		KUNIT_EXPECT_EQ(test, g->pins[i].start / MB(1), (g->pins[i].end - 1) / MB(1));
 	expect_exact(g);
@@ -800,7 +814,7 @@ static void prober_flapping(struct kunit *test)
 
 	add(g, 0, MB(1), RW);
 	g->flapping = MB(8);
-	KUNIT_EXPECT_EQ(test, dlend_prober_run(&guest_ops, g, GB(5)), -EINTR);
+	KUNIT_EXPECT_EQ(test, run_ops(g, &guest_ops, GB(5)), -EINTR);
 }
 
 static struct kunit_case prober_cases[] = {

@@ -78,10 +78,8 @@ static void grow(struct vm *vm)
 
 /* The guest, as the prober sees it */
 
-static int vm_try(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int vm_try(struct vm *vm, u64 gpa, u32 npages)
 {
-	struct vm *vm = ctx;
-
 	if (gpa < BASE || block_of(gpa) >= BLOCKS || !vm->mapped[block_of(gpa)])
 		return -EINVAL;
 	if (vm->books.pinned_bytes + npages * DLEND_GUEST_PAGE > vm->lockable)
@@ -89,13 +87,13 @@ static int vm_try(void *ctx, u64 gpa, u32 npages, u32 prot)
 	return 0;
 }
 
-static int vm_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int vm_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct vm *vm = ctx;
 	struct dlend_chunk *chunk;
-	int err = vm_try(vm, gpa, npages, prot);
+	int err = vm_try(vm, gpa, npages);
 
-	if (err)
+	if (err || try)
 		return err;
 	if (!vm->announced)
 		grow(vm);
@@ -117,16 +115,13 @@ static u64 vm_known(void *ctx, u64 gpa, u64 *next)
 	return dlend_books_known(&vm->books, gpa, next);
 }
 
-static bool vm_range(void *ctx, u64 gpa, struct dlend_range *range)
+static u64 vm_edge(void *ctx, u64 gpa, u64 end)
 {
-	struct vm *vm = ctx;
-	u32 i;
+	return end;
+}
 
-	for (i = 0; i < BLOCKS; i++) {
-		*range = (struct dlend_range){ block_gpa(i), block_gpa(i + 1) };
-		if (vm->slot[i] && vm->looks[i] && range->end > gpa)
-			return true;
-	}
+static bool vm_is_ram(void *ctx, u64 gpa)
+{
 	return false;
 }
 
@@ -138,9 +133,9 @@ static bool vm_stop(void *ctx)
 
 static const struct dlend_prober_ops vm_ops = {
 	.pin = vm_pin,
-	.try = vm_try,
 	.known = vm_known,
-	.range = vm_range,
+	.edge = vm_edge,
+	.is_ram = vm_is_ram,
 	.stop = vm_stop,
 };
 
@@ -176,8 +171,19 @@ static void free_extents(struct vm *vm, struct list_head *dead)
 
 static int search(struct vm *vm)
 {
-	int err = dlend_prober_run(&vm_ops, vm, block_gpa(BLOCKS));
+	struct dlend_ranges where = {};
+	struct dlend_prober p = {
+		.ops = &vm_ops, .ctx = vm, .where = &where, .max = block_gpa(BLOCKS),
+	};
+	int err = 0;
+	u32 i;
 
+	for (i = 0; i < BLOCKS && !err; i++)
+		if (vm->slot[i] && vm->looks[i])
+			err = dlend_ranges_add(&where, block_gpa(i), block_gpa(i + 1));
+	KUNIT_ASSERT_EQ(vm->test, err, 0);
+	err = dlend_prober_run(&p);
+	dlend_ranges_clear(&where);
 	if (err && err != -EINTR && !vm->announced)
 		grow(vm);
 	return err == -EINTR ? -EAGAIN : err;
