@@ -28,6 +28,8 @@
 #include <linux/io.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/ktime.h>
+#include <linux/nvme.h>
+#include <linux/pci_ids.h>
 #include <linux/pci_regs.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
@@ -93,11 +95,11 @@ static int dlend_ending_dma_read(void *arg, u64 gpa, void *buf, size_t size)
 static bool dlend_ending_nvme_busy(const struct dlend_ending *e)
 {
 	struct dlend_nvme n = {
-		.cc = readl(e->regs + DLEND_NVME_CC),
-		.csts = readl(e->regs + DLEND_NVME_CSTS),
-		.aqa = readl(e->regs + DLEND_NVME_AQA),
-		.asq = lo_hi_readq(e->regs + DLEND_NVME_ASQ),
-		.acq = lo_hi_readq(e->regs + DLEND_NVME_ACQ),
+		.cc = readl(e->regs + NVME_REG_CC),
+		.csts = readl(e->regs + NVME_REG_CSTS),
+		.aqa = readl(e->regs + NVME_REG_AQA),
+		.asq = lo_hi_readq(e->regs + NVME_REG_ASQ),
+		.acq = lo_hi_readq(e->regs + NVME_REG_ACQ),
 		.read = dlend_ending_dma_read,
 		.arg = e->v,
 	};
@@ -143,7 +145,9 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 	};
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	if (!lease || (!kind && v->info.class != DLEND_NVME_CLASS) || e.r.size < DLEND_NVME_ACQ + 8)
+	if (!kind && v->info.class != PCI_CLASS_STORAGE_EXPRESS)
+		return true;
+	if (!lease || e.r.size < NVME_REG_ACQ + sizeof(u64))
 		return true;
 	return dlend_ending_look(&e, READ_ONCE(lease->bar[bar].phys));
 }

@@ -8,8 +8,8 @@
 #include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/nvme.h>
 #include <linux/string.h>
-#include <linux/unaligned.h>
 #include <dlend/alloc.h>
 #include "outstanding.h"
 
@@ -112,22 +112,8 @@ const struct dlend_outstanding *dlend_outstanding_of(u32 class)
  * queues were overwritten, nor if a driver's numbers tell nothing.  Then only silence tells.
  */
 
-#define DLEND_NVME_CC_ENABLE	0x1u
-#define DLEND_NVME_CSTS_READY	0x1u
-#define DLEND_NVME_CSTS_FATAL	0x2u
-
-/* Bytes of an entry: of submission queues, and of completion queues */
-#define DLEND_NVME_SQE		64u
-#define DLEND_NVME_CQE		16u
-
 /* An administrator's queue has no more entries; others that have are not looked at */
 #define DLEND_NVME_ENTRIES	4096u
-
-/* An administrator's commands */
-#define DLEND_NVME_DELETE_SQ	0x00
-#define DLEND_NVME_CREATE_SQ	0x01
-#define DLEND_NVME_DELETE_CQ	0x04
-#define DLEND_NVME_CREATE_CQ	0x05
 
 /* Pairs that are looked at, by their numbers */
 #define DLEND_NVME_PAIRS	256u
@@ -155,31 +141,26 @@ static void *dlend_nvme_read(const struct dlend_nvme *n, u64 gpa, size_t size, i
 	return NULL;
 }
 
-static bool dlend_nvme_phase(const u8 *cq, u32 i)
+static bool dlend_nvme_phase(const struct nvme_completion *cqe)
 {
-	return cq[i * DLEND_NVME_CQE + 14] & 1;
+	return le16_to_cpu(cqe->status) & 1;
 }
 
 /* Return: some command has ended. */
-static bool dlend_nvme_find_end(const u8 *cq, u32 entries, struct dlend_nvme_ends *ends)
+static bool dlend_nvme_find_end(const struct nvme_completion *cq, u32 entries,
+				struct dlend_nvme_ends *ends)
 {
-	bool first = dlend_nvme_phase(cq, 0);
-	const u8 *last;
-	u32 i;
+	const struct nvme_completion *last;
+	u32 i = 1;
 
-	for (i = 1; i < entries && dlend_nvme_phase(cq, i) == first; i++)
-		;
+	while (i < entries && dlend_nvme_phase(&cq[i]) == dlend_nvme_phase(&cq[0]))
+		i++;
 	ends->pos = i % entries;
 	/* Nothing was written there before: what is has the number of a submission queue. */
-	ends->round = memchr_inv(cq + ends->pos * DLEND_NVME_CQE, 0, DLEND_NVME_CQE);
-	last = cq + (ends->pos ? ends->pos - 1 : entries - 1) * DLEND_NVME_CQE;
-	ends->head = get_unaligned_le16(last + 8);
-	return ends->pos || memchr_inv(last, 0, DLEND_NVME_CQE);
-}
-
-static u16 dlend_nvme_id(const u8 *sq, u32 i)
-{
-	return get_unaligned_le16(sq + i * DLEND_NVME_SQE + 2);
+	ends->round = memchr_inv(&cq[ends->pos], 0, sizeof(*cq));
+	last = &cq[ends->pos ? ends->pos - 1 : entries - 1];
+	ends->head = le16_to_cpu(last->sq_head);
+	return ends->pos || memchr_inv(last, 0, sizeof(*last));
 }
 
 /* How often was the tag of @b used after @a? Below 8: @b is newer. Tags are equal. */
@@ -192,13 +173,13 @@ static u32 dlend_nvme_uses(u16 a, u16 b)
  * Is the entry at @at, where the oldest one or a new one is, newer than one with the same tag?  All
  * others with equal tags have to be in order, or these are no numbers of Linux'.
  */
-static bool dlend_nvme_is_new(const u8 *sq, u32 entries, u32 at)
+static bool dlend_nvme_is_new(const struct nvme_command *sq, u32 entries, u32 at)
 {
-	u16 mine = dlend_nvme_id(sq, at);
+	u16 mine = sq[at].common.command_id;
 	u32 newer = 0;
 
 	for (u32 i = 1; i < entries; i++) {
-		u16 id = dlend_nvme_id(sq, (at + i) % entries);
+		u16 id = sq[(at + i) % entries].common.command_id;
 		u32 uses = dlend_nvme_uses(id, mine);
 
 		if ((id ^ mine) & 0xfff)
@@ -210,20 +191,21 @@ static bool dlend_nvme_is_new(const u8 *sq, u32 entries, u32 at)
 	return newer;
 }
 
-static bool dlend_nvme_used(const u8 *sq, u32 i)
+static bool dlend_nvme_used(const struct nvme_command *sqe)
 {
-	return memchr_inv(sq + i * DLEND_NVME_SQE, 0, DLEND_NVME_SQE);
+	return memchr_inv(sqe, 0, sizeof(*sqe));
 }
 
 static int dlend_nvme_pair_busy(const struct dlend_nvme *n, const struct dlend_nvme_pair *q)
 {
 	struct dlend_nvme_ends ends;
+	struct nvme_completion *cq;
+	struct nvme_command *sq;
 	u32 entries = q->sq_entries;
 	bool ended, busy;
-	u8 *sq, *cq;
 	int ret;
 
-	cq = dlend_nvme_read(n, q->cq, entries * DLEND_NVME_CQE, &ret);
+	cq = dlend_nvme_read(n, q->cq, entries * sizeof(*cq), &ret);
 	if (!cq)
 		return ret;
 	ended = dlend_nvme_find_end(cq, entries, &ends);
@@ -234,46 +216,44 @@ static int dlend_nvme_pair_busy(const struct dlend_nvme *n, const struct dlend_n
 		return 0;
 	if (ends.head != ends.pos)
 		return 1;
-	sq = dlend_nvme_read(n, q->sq, entries * DLEND_NVME_SQE, &ret);
+	sq = dlend_nvme_read(n, q->sq, entries * sizeof(*sq), &ret);
 	if (!sq)
 		return ret;
 	/* Memory that was not empty at first, as after a reset of the controller, tells nothing. */
 	if (ends.round)
 		busy = dlend_nvme_is_new(sq, entries, ends.pos);
 	else
-		busy = dlend_nvme_used(sq, ends.pos) &&
-		       !dlend_nvme_used(sq, (ends.pos + 1) % entries);
+		busy = dlend_nvme_used(&sq[ends.pos]) &&
+		       !dlend_nvme_used(&sq[(ends.pos + 1) % entries]);
 	kvfree(sq);
 	return busy;
 }
 
-/* A queue is made or ended. */
-static void dlend_nvme_learn(struct dlend_nvme_pair *pair, const u8 *command)
+/* A queue is made or ended; all four commands have these fields at the same places. */
+static void dlend_nvme_learn(struct dlend_nvme_pair *pair, const struct nvme_create_sq *command)
 {
-	u32 dw10 = get_unaligned_le32(command + 40), dw11 = get_unaligned_le32(command + 44);
-	u32 number = dw10 & 0xffff, entries = (dw10 >> 16) + 1;
-	u64 at = get_unaligned_le64(command + 24);
+	/* A queue that is not in one piece is not looked at. */
+	u64 at = le16_to_cpu(command->sq_flags) & NVME_QUEUE_PHYS_CONTIG ?
+		 le64_to_cpu(command->prp1) : 0;
+	u32 number = le16_to_cpu(command->sqid), entries = le16_to_cpu(command->qsize) + 1;
 	struct dlend_nvme_pair *q = &pair[number];
 
 	if (!number || number >= DLEND_NVME_PAIRS)
 		return;
-	/* Not in one piece: such are not looked at. */
-	if (!(dw11 & 1))
-		at = 0;
-	switch (command[0]) {
-	case DLEND_NVME_CREATE_SQ:
+	switch (command->opcode) {
+	case nvme_admin_create_sq:
 		q->sq = at;
 		q->sq_entries = entries;
-		q->cq_of = dw11 >> 16;
+		q->cq_of = le16_to_cpu(command->cqid);
 		break;
-	case DLEND_NVME_CREATE_CQ:
+	case nvme_admin_create_cq:
 		q->cq = at;
 		q->cq_entries = entries;
 		break;
-	case DLEND_NVME_DELETE_SQ:
+	case nvme_admin_delete_sq:
 		q->sq = 0;
 		break;
-	case DLEND_NVME_DELETE_CQ:
+	case nvme_admin_delete_cq:
 		q->cq = 0;
 		break;
 	}
@@ -284,20 +264,21 @@ static int dlend_nvme_learn_all(const struct dlend_nvme *n, struct dlend_nvme_pa
 {
 	u32 sq_entries = (n->aqa & 0xfff) + 1, cq_entries = (n->aqa >> 16 & 0xfff) + 1;
 	struct dlend_nvme_ends ends;
-	u8 *sq, *cq;
+	struct nvme_completion *cq;
+	struct nvme_command *sq;
 	int ret;
 
-	cq = dlend_nvme_read(n, n->acq, cq_entries * DLEND_NVME_CQE, &ret);
+	cq = dlend_nvme_read(n, n->acq, cq_entries * sizeof(*cq), &ret);
 	if (!cq)
 		return ret;
 	if (!dlend_nvme_find_end(cq, cq_entries, &ends))
 		ends.head = 0;
 	kvfree(cq);
-	sq = dlend_nvme_read(n, n->asq, sq_entries * DLEND_NVME_SQE, &ret);
+	sq = dlend_nvme_read(n, n->asq, sq_entries * sizeof(*sq), &ret);
 	if (!sq)
 		return ret;
 	for (u32 i = 0; i < sq_entries; i++)
-		dlend_nvme_learn(pair, sq + (ends.head + i) % sq_entries * DLEND_NVME_SQE);
+		dlend_nvme_learn(pair, &sq[(ends.head + i) % sq_entries].create_sq);
 	kvfree(sq);
 	return 0;
 }
@@ -315,8 +296,7 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	int ret;
 
 	/* One that is off, or broken, ends nothing any more.  All ones: it does not answer. */
-	if (!(n->cc & DLEND_NVME_CC_ENABLE) || !(n->csts & DLEND_NVME_CSTS_READY) ||
-	    (n->csts & DLEND_NVME_CSTS_FATAL))
+	if (!(n->cc & NVME_CC_ENABLE) || !(n->csts & NVME_CSTS_RDY) || (n->csts & NVME_CSTS_CFS))
 		return 0;
 	pair = kvcalloc(DLEND_NVME_PAIRS, sizeof(*pair), GFP_KERNEL);
 	if (!pair)

@@ -37,15 +37,6 @@ struct dlend_outstanding {
 /** dlend_outstanding_of - the kind with @class (in), or NULL. Context: any. */
 const struct dlend_outstanding *dlend_outstanding_of(u32 class);
 
-#define DLEND_NVME_CLASS	0x010802u	/* of controllers for I/O */
-
-/* Where the registers are */
-#define DLEND_NVME_CC		0x14
-#define DLEND_NVME_CSTS		0x1c
-#define DLEND_NVME_AQA		0x24
-#define DLEND_NVME_ASQ		0x28
-#define DLEND_NVME_ACQ		0x30
-
 /**
  * struct dlend_nvme - a controller, while its guest stands still
  * @cc, @csts, @aqa, @asq, @acq: its registers

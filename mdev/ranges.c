@@ -48,12 +48,9 @@ static int dlend_ranges_reserve(struct dlend_ranges *x)
 		return 0;
 	if (x->room == DLEND_RANGES_MAX)
 		return -ENOMEM;
-	range = kvmalloc_array(room, sizeof(*range), GFP_KERNEL_ACCOUNT);
+	range = kvrealloc(x->range, room * sizeof(*range), GFP_KERNEL_ACCOUNT);
 	if (!range)
 		return -ENOMEM;
-	if (x->count)
-		memcpy(range, x->range, x->count * sizeof(*range));
-	kvfree(x->range);
 	x->range = range;
 	x->room = room;
 	return 0;
@@ -71,18 +68,11 @@ int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 		start = min(start, x->range[last].start);
 		end = max(end, x->range[last].end);
 	}
-	if (first == last) {
-		err = dlend_ranges_reserve(x);
-		if (err)
-			return err;
-		memmove(x->range + first + 1, x->range + first,
-			(x->count - first) * sizeof(x->range[0]));
-		x->count++;
-	} else {
-		memmove(x->range + first + 1, x->range + last,
-			(x->count - last) * sizeof(x->range[0]));
-		x->count -= last - first - 1;
-	}
+	err = first == last ? dlend_ranges_reserve(x) : 0;
+	if (err)
+		return err;
+	memmove(x->range + first + 1, x->range + last, (x->count - last) * sizeof(x->range[0]));
+	x->count += 1 - (last - first);
 	x->range[first] = (struct dlend_range){ start, end };
 	return 0;
 }

@@ -18,6 +18,7 @@
 #define kvzalloc			kzalloc
 #define kvcalloc			kcalloc
 #define kvmalloc_array			kmalloc_array
+#define kvrealloc			krealloc
 #define kvfree				kfree
 #define vmalloc(n)			malloc(n)
 #define vzalloc(n)			calloc(1, n)
