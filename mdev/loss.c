@@ -143,6 +143,21 @@ void dlend_loss_undo(struct dlend_memory *mem)
 
 /* Everything */
 
+/* All of it leaves the aperture; it stays pinned, and extents keep their slots. */
+static void dlend_loss_unmap_all(struct dlend_ram *ram)
+{
+	struct dlend_extent *extent;
+	struct dlend_chunk *chunk;
+	u64 gpa = 0;
+
+	while ((extent = dlend_books_walk(&ram->books, &gpa)))
+		if (extent->slot)
+			dlend_slot_unmap(extent->slot, 0, extent->size);
+	for (chunk = dlend_books_find(&ram->books, 0); chunk;
+	     chunk = dlend_books_next(&ram->books, chunk))
+		chunk->mapped = false;
+}
+
 bool dlend_memory_fence(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -153,7 +168,7 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 	if (ram->ap) {
 		mem->fenced = true;
 		dlend_ram_disturb(ram);
-		dlend_ram_map_clear(ram, false);
+		dlend_loss_unmap_all(ram);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",
 				   ram->books.pinned_bytes, 0);
 	}
@@ -167,8 +182,9 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	guard(mutex)(&ram->lock);
 	if (!ram->ap)
 		return;
-	dlend_ram_disturb(ram);
-	dlend_ram_map_clear(ram, true);
+	/* What lenders were told of is in quarantine; a new session releases that by itself. */
+	dlend_ram_map_kill_all(ram);
+	WRITE_ONCE(ram->ap, NULL);
 	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->books.pinned_bytes,
 			   0);
 	dlend_ram_queue(ram, &ram->down_work);
@@ -196,15 +212,8 @@ static void dlend_loss_down_work(struct work_struct *work)
 	struct dlend_ram *ram = container_of(work, struct dlend_ram, down_work);
 
 	mutex_lock(&ram->build_lock);
-	mutex_lock(&ram->lock);
-	dlend_ram_map_kill_all(ram);
-	ram->due_all = true;
-	mutex_unlock(&ram->lock);
 	while (dlend_loss_drop_some(ram))
 		cond_resched();
-	mutex_lock(&ram->lock);
-	dlend_books_accept(&ram->books, dlend_ram_now_ms());
-	mutex_unlock(&ram->lock);
 	mutex_unlock(&ram->build_lock);
 	dlend_ram_put(ram);
 }

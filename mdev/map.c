@@ -187,28 +187,6 @@ void dlend_ram_map_kill_all(struct dlend_ram *ram)
 	dlend_ram_map_retire(ram, &gone);
 }
 
-void dlend_ram_map_clear(struct dlend_ram *ram, bool over)
-{
-	struct dlend_extent *extent;
-	struct dlend_chunk *chunk;
-	u64 gpa = 0;
-
-	lockdep_assert_held(&ram->lock);
-	while ((extent = dlend_books_walk(&ram->books, &gpa))) {
-		if (extent->slot && !over)
-			dlend_slot_unmap(extent->slot, 0, extent->size);
-		if (!extent->slot || !over)
-			continue;
-		extent->cookie = dlend_slot_quarantine(extent->slot);
-		extent->slot = NULL;
-	}
-	for (chunk = dlend_books_find(&ram->books, 0); chunk;
-	     chunk = dlend_books_next(&ram->books, chunk))
-		chunk->mapped = false;
-	if (over)
-		WRITE_ONCE(ram->ap, NULL);
-}
-
 /*
  * Which extents stay as they are?  If standing chunks go out of the windows, all gates are shut
  * before, and all members build again.

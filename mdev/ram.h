@@ -621,16 +621,6 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent);
 /** dlend_ram_map_kill_all - every extent leaves books and aperture. Context: ram->lock held. */
 void dlend_ram_map_kill_all(struct dlend_ram *ram);
 
-/**
- * dlend_ram_map_clear - all of it out of the aperture; it stays pinned
- * @ram: (in, out) RAM
- * @over: (in) the session is over: slots go into quarantine, for the next session, and there is no
- *	aperture afterwards.  Else extents keep their slots
- *
- * Context: ram->lock held.
- */
-void dlend_ram_map_clear(struct dlend_ram *ram, bool over);
-
 /** dlend_map_init - make @ram->tell_work, which has lenders unmap dead extents. Context: any. */
 void dlend_map_init(struct dlend_ram *ram);
 
