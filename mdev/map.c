@@ -392,13 +392,13 @@ bool dlend_map_others_due(const struct dlend_memory *mem)
 	const struct dlend_memory *other;
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u32 users = 0, i = 0;
+	u32 users = 0, i;
 	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	while ((other = dlend_members_next(ram, &i)))
+	dlend_for_each_member(other, ram, i)
 		if (other != mem && other->user)
-			users |= BIT(i);
+			users |= BIT(other->id);
 	while ((extent = dlend_books_walk(&ram->books, &gpa)))
 		if (users & ~extent->told.members)
 			return true;

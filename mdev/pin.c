@@ -245,17 +245,6 @@ static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u
 	return turn;
 }
 
-/* All leases of this RAM end: it stays pinned. */
-static void dlend_unpin_lose_leases(struct dlend_ram *ram)
-{
-	struct dlend_memory *mem;
-	u32 id = 0;
-
-	guard(mutex)(&ram->loss_lock);
-	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		dlend_memory_user->stuck(mem->v);
-}
-
 /* Nothing moves.  Return: may the call return, with pins left? */
 static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 {
@@ -268,7 +257,8 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 		turn->at = mem;
 	if (turn->count++ == DLEND_UNPIN_TURNS) {
 		dev_err(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1 for good: the device goes back to its lender, and the VMM's memory stays pinned until this host reboots; run such VMs with /dev/iommu (iommufd)\n");
-		dlend_unpin_lose_leases(mem->ram);
+		guard(mutex)(&mem->ram->loss_lock);
+		dlend_members_tell(mem->ram, dlend_memory_user->stuck, NULL);
 		return false;
 	}
 	dev_warn_ratelimited(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1: that makes unmapping slow; run such VMs with /dev/iommu (iommufd)\n");

@@ -141,17 +141,17 @@ void dlend_members_use(struct dlend_memory *mem, bool user)
 	lockdep_assert_held(&ram->lock);
 	if (mem->user != user)
 		ram->users += user ? 1 : -1;
-	mem->user = user;
+	WRITE_ONCE(mem->user, user);
 }
 
 bool dlend_members_fenced(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	u32 i = 0;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
 	/* One whose device has stopped, or is back at its lender, does not count any more. */
-	while ((mem = dlend_members_next(ram, &i)))
+	dlend_for_each_member(mem, ram, i)
 		if (mem->fenced && (mem->closed || !dlend_memory_user->quiet(mem->v)))
 			return true;
 	return false;
@@ -160,46 +160,45 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 void dlend_members_progress(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i = 0;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	while ((mem = dlend_members_next(ram, &i)))
+	dlend_for_each_member(mem, ram, i)
 		dlend_memory_user->progress(mem->v);
 }
 
-struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
-					     const struct dlend_memory *except)
+void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
+			const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
+	u32 i;
 
 	lockdep_assert_held(&ram->loss_lock);
-	guard(mutex)(&ram->lock);
-	while (*id < DLEND_TOLD_MAX) {
-		mem = ram->member[(*id)++];
-		if (mem && mem != except && mem->user)
-			return mem;
-	}
-	return NULL;
+	dlend_for_each_member(mem, ram, i)
+		if (READ_ONCE(mem->user) && mem != except)
+			op(mem->v);
 }
 
 void dlend_members_shut(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 id = 0;
+	u32 i;
 
-	while ((mem = dlend_members_next_user(ram, &id, NULL))) {
-		dlend_memory_user->unmapping(mem->v);
-		mem->shut = true;
+	lockdep_assert_held(&ram->loss_lock);
+	dlend_for_each_member(mem, ram, i) {
+		mem->shut = READ_ONCE(mem->user);
+		if (mem->shut)
+			dlend_memory_user->unmapping(mem->v);
 	}
 }
 
 void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 {
 	struct dlend_memory *mem;
-	u32 id = 0;
+	u32 i;
 
 	lockdep_assert_held(&ram->loss_lock);
-	while ((mem = dlend_members_next(ram, &id))) {
+	dlend_for_each_member(mem, ram, i) {
 		if (mem->shut)
 			dlend_memory_user->unmapped(mem->v, lost);
 		mem->shut = false;
@@ -208,10 +207,6 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 {
-	struct dlend_memory *mem;
-	u32 id = 0;
-
 	guard(mutex)(&ram->loss_lock);
-	while ((mem = dlend_members_next_user(ram, &id, by)))
-		dlend_memory_user->grown(mem->v);
+	dlend_members_tell(ram, dlend_memory_user->grown, by);
 }

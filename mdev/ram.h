@@ -261,7 +261,7 @@ struct dlend_memory {
 	struct dlend_memory_stat stat;
 };
 
-/* The next member from number *@id on, which moves on, or NULL.  Under ram->lock or loss_lock. */
+/* The next member from number *@id on, which moves on, or NULL. */
 static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ram, u32 *id)
 {
 	struct dlend_memory *mem = NULL;
@@ -270,6 +270,10 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 		mem = READ_ONCE(ram->member[(*id)++]);
 	return mem;
 }
+
+/* All members, with @id as a cursor.  Under ram->lock or loss_lock. */
+#define dlend_for_each_member(mem, ram, id) \
+	for ((id) = 0; ((mem) = dlend_members_next(ram, &(id)));)
 
 /* What devices hear: of dlend_memory_start() */
 extern const struct dlend_memory_ops *dlend_memory_user;
@@ -376,16 +380,15 @@ void dlend_members_use(struct dlend_memory *mem, bool user);
 bool dlend_members_fenced(const struct dlend_ram *ram);
 
 /**
- * dlend_members_next_user - go through the members that use the windows
+ * dlend_members_tell - tell the devices of all members that use the windows
  * @ram: (in) RAM
- * @id: (in, out) number of a member: where to begin; where to go on
+ * @op: (in) of dlend_memory_user
  * @except: (in) member to leave out, or NULL
  *
- * Context: loss_lock held; takes ram->lock. Return: the next; it stays while loss_lock is held.
- * NULL: that was all.
+ * Context: loss_lock held.
  */
-struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
-					     const struct dlend_memory *except);
+void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
+			const struct dlend_memory *except);
 
 /** dlend_members_progress - tell all that a build has come further. Context: ram->lock held. */
 void dlend_members_progress(struct dlend_ram *ram);
@@ -394,8 +397,7 @@ void dlend_members_progress(struct dlend_ram *ram);
  * dlend_members_shut - windows are going: shut the gates of all who use them
  * @ram: (in) RAM
  *
- * Context: loss_lock held until dlend_members_reopen(); takes ram->lock and, in the ops, locks of
- * the devices.
+ * Context: loss_lock held until dlend_members_reopen(); the ops take locks of the devices.
  */
 void dlend_members_shut(struct dlend_ram *ram);
 

@@ -362,8 +362,8 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		for (i = 0; !behind && (mem = dlend_members_next(ram, &i));)
-			behind = dlend_memory_user->behind(mem->v);
+		dlend_for_each_member(mem, ram, i)
+			behind = behind || dlend_memory_user->behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	return behind;
@@ -401,7 +401,7 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	dlend_memslots_passed(vm->kvm, &bars);
 	while (bars.count && (ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		for (i = 0; (mem = dlend_members_next(ram, &i));) {
+		dlend_for_each_member(mem, ram, i) {
 			if (!mem->passed_told)
 				dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
 					   bars.range[0].start);
@@ -465,8 +465,8 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		mutex_lock(&ram->lock);
 		looks = !ram->holes;
 		holes |= ram->holes;
-		for (i = 0; !looks && (mem = dlend_members_next(ram, &i));)
-			looks = dlend_memory_user->look(mem->v);
+		dlend_for_each_member(mem, ram, i)
+			looks = looks || dlend_memory_user->look(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	vm->holes = holes;

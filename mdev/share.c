@@ -219,10 +219,10 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i = 0;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	while ((mem = dlend_members_next(ram, &i)))
+	dlend_for_each_member(mem, ram, i)
 		if (mem->user)
 			return mem;
 	return NULL;
@@ -231,10 +231,10 @@ static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
 static bool dlend_members_any_open(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	u32 i = 0;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	while ((mem = dlend_members_next(ram, &i)))
+	dlend_for_each_member(mem, ram, i)
 		if (!mem->closed)
 			return true;
 	return false;
@@ -356,12 +356,12 @@ static bool dlend_hand_over_quiet(struct dlend_vm *vm)
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
 	bool quiet = true;
-	u32 id;
+	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
-		for (id = 0; (mem = dlend_members_next_user(ram, &id, NULL));)
-			quiet &= dlend_memory_user->quiet(mem->v);
+		dlend_for_each_member(mem, ram, i)
+			quiet &= !READ_ONCE(mem->user) || dlend_memory_user->quiet(mem->v);
 	}
 	return quiet;
 }
@@ -372,20 +372,19 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	struct dlend_vm *vm = mem->ram->vm;
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *other;
-	u32 id;
+	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		WRITE_ONCE(ram->vmm_exits, true);
-		for (id = 0; (other = dlend_members_next_user(ram, &id, NULL));)
-			dlend_memory_user->exit(other->v);
+		dlend_members_tell(ram, dlend_memory_user->exit, NULL);
 	}
 	while (turns-- && !dlend_hand_over_quiet(vm))
 		msleep(DLEND_TURN_MS);
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		/* The device of one that was closed may have another VMM by now. */
-		for (id = 0; (other = dlend_members_next(ram, &id));)
+		dlend_for_each_member(other, ram, i)
 			if (other != mem && !READ_ONCE(other->closed))
 				dlend_memory_user->leave(other->v);
 	}
