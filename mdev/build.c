@@ -3,7 +3,7 @@
  * A build (dlend_memory_build() of memory.h): makes the windows of one member stand, in stages.
  *
  *	settle	wait until VFIO is through with what it unmaps
- *	find	find and pin RAM, where it may have come	-> search.c, prober.c, pin.c
+ *	find	find and pin RAM, where it may have come	-> watch.c, prober.c, pin.c
  *	part	what does not stand any more goes		-> map.c
  *	map	map all that is pinned in the aperture		-> map.c, books.c
  *	tell	have the lender map what it does not have	-> map.c
@@ -11,6 +11,9 @@
  * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
  * know of an extent are told when it is gone.  Only this member's lender is told of new extents; if
  * these are new to others, too, they are asked to build, and find them standing.
+ *
+ * Here are also the operations by which the prober sees the guest, and the looks for RAM outside of
+ * builds.
  *
  * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller builds
  * again.  See ram.h for the locks.
@@ -25,10 +28,33 @@
 #include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
+#include <linux/sizes.h>
 #include <linux/vfio.h>
+#include <asm/processor.h>
 
 #include "ram.h"
 #include "trace.h"
+
+/* Guest-physical address bits: KVM gives a guest no more than the host has. */
+#ifdef CONFIG_X86
+#define DLEND_PHYS_BITS	((unsigned int)boot_cpu_data.x86_phys_bits)
+#else
+#define DLEND_PHYS_BITS	40u
+#endif
+/*
+ * No RAM lies above 64 TiB, whatever the processor could address: a VMM puts RAM as low as it fits.
+ * This bounds the walk.
+ */
+#define DLEND_PHYS_BITS_MAX	46u
+
+/* Without memory slots the first search is everywhere; later ones go so far above known memory. */
+#define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
+
+/* The most probes of one build, as long as each probe finds something new. */
+#define DLEND_PROBES_MAX	4
+
+/* When a look has found a page, this much from there on is due: RAM comes in larger pieces. */
+#define DLEND_FOUND_BYTES	SZ_1G
 
 /* Words and numbers for people */
 
@@ -97,6 +123,255 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 				 err, kib);
 	}
 }
+
+/* The guest, as the prober sees it */
+
+/* Gates are shut until the RAM that comes is in reach, also that of the device of this build. */
+static void dlend_search_tell(struct dlend_memory *mem)
+{
+	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
+	mem->announced = true;
+}
+
+/*
+ * No device of the VM can reach the RAM that comes now, and once it is in the books, no look finds
+ * anything: tell before.  Not while a pin is under way: whoever unpins waits for pins, and has the
+ * lock that telling takes.  So the first page is only tried.
+ */
+static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
+{
+	struct dlend_memory *mem = ctx;
+	int err = 0;
+
+	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
+		return -EINVAL;
+	if (!try && !mem->announced) {
+		err = dlend_pin_ram(mem, gpa, 1, prot, true);
+		if (!err)
+			dlend_search_tell(mem);
+	}
+	return err ?: dlend_pin_ram(mem, gpa, npages, prot, try);
+}
+
+static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
+{
+	struct dlend_memory *mem = ctx;
+
+	guard(mutex)(&mem->ram->lock);
+	return dlend_books_known(&mem->ram->books, gpa, next);
+}
+
+/*
+ * No pin lies across an edge of an extent.  So each fits into an extent that stands, or into none;
+ * no extent that stands has to make way for it.
+ */
+static u64 dlend_search_edge(void *ctx, u64 gpa, u64 end)
+{
+	struct dlend_memory *mem = ctx;
+
+	guard(mutex)(&mem->ram->lock);
+	return dlend_books_edge(&mem->ram->books, gpa, end);
+}
+
+static bool dlend_search_stop(void *ctx)
+{
+	return dlend_memory_disturbed(ctx);
+}
+
+static bool dlend_search_is_ram(void *ctx, u64 gpa)
+{
+	struct dlend_memory *mem = ctx;
+	bool ram = dlend_watch_is_ram(mem, gpa, !gpa);
+
+	if (ram)
+		mem->unpinnable = gpa;
+	return ram;
+}
+
+/*
+ * Are the device's addresses others than the guest's (a virtual IOMMU)?  Every PC has RAM at 0, and
+ * VFIO has it wherever a device's addresses are the guest's.  KVM has RAM at address 0, and nothing
+ * is pinned there.  For a moment that is so, too, while a VMM maps its memory or maps it anew.
+ * Without KVM the answer is false.
+ */
+static bool dlend_search_translated(struct dlend_memory *mem)
+{
+	u64 next;
+
+	return !dlend_search_known(mem, 0, &next) && dlend_watch_is_ram(mem, 0, false);
+}
+
+static const struct dlend_prober_ops dlend_search_ops = {
+	.pin = dlend_search_pin,
+	.known = dlend_search_known,
+	.edge = dlend_search_edge,
+	.is_ram = dlend_search_is_ram,
+	.stop = dlend_search_stop,
+};
+
+/* Where RAM may be */
+
+/* Highest address that a guest on this host can have, exclusive. */
+static u64 dlend_search_max(void)
+{
+	return 1ULL << min(DLEND_PHYS_BITS, DLEND_PHYS_BITS_MAX);
+}
+
+static u64 dlend_search_known_end(struct dlend_memory *mem)
+{
+	u64 gpa = 0, last = 0, next;
+
+	do {
+		last = dlend_search_known(mem, gpa, &next) ?: last;
+		gpa = last > gpa ? last : next;
+	} while (gpa != U64_MAX);
+	return last;
+}
+
+/* Where the slots are not known: the end (exclusive) of where RAM is looked for. */
+static u64 dlend_search_near_max(struct dlend_memory *mem)
+{
+	return min(dlend_search_max(),
+		   max(dlend_search_known_end(mem), (u64)SZ_4G) + DLEND_ABOVE_KNOWN);
+}
+
+/* What is due */
+
+/* This build takes over all that is due, to look there. */
+static void dlend_search_take_due(struct dlend_memory *mem, u32 how)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	guard(mutex)(&ram->lock);
+	mem->how = how;
+	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
+	mem->due_all = ram->due_all;
+	mem->due = ram->due;
+	memset(&ram->due, 0, sizeof(ram->due));
+	ram->due_all = false;
+}
+
+/* The build is over; with an error, what it looked at is due again. */
+static void dlend_search_end(struct dlend_memory *mem, int err)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	/* The build did not reach its end, or what it found is gone again. */
+	if (err) {
+		if (mem->due_all)
+			dlend_ram_due(ram, NULL);
+		dlend_ram_due(ram, &mem->due);
+	}
+	dlend_ranges_clear(&mem->due);
+	dlend_ranges_clear(&mem->walk);
+	mem->due_all = false;
+	WRITE_ONCE(ram->holes, true);
+}
+
+void dlend_memory_rescan(struct dlend_memory *mem)
+{
+	dlend_ram_due(mem->ram, NULL);
+}
+
+/* A probe, or a look, in @where; without slots anywhere, or only near to known memory. */
+static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
+					       const struct dlend_ranges *where, bool near)
+{
+	bool slots = mem->slots.ranges.count;
+
+	return (struct dlend_prober){
+		.ops = &dlend_search_ops,
+		.ctx = mem,
+		.where = slots ? where : NULL,
+		.max = near && !slots ? dlend_search_near_max(mem) : dlend_search_max(),
+	};
+}
+
+static int dlend_search_probe(struct dlend_memory *mem)
+{
+	struct dlend_prober p = dlend_search_prober(mem, &mem->walk, !mem->due_all);
+	bool all = mem->due_all || mem->how & DLEND_BUILD_ANEW;
+	int err;
+
+	dlend_ranges_clear(&mem->walk);
+	err = dlend_ranges_add_both(&mem->walk, &mem->slots.ranges,
+				    all ? &mem->slots.ranges : &mem->due);
+	return err ?: dlend_prober_run(&p);
+}
+
+/*
+ * Find and pin RAM where it may have come.  Builds, but for the first, look only where KVM's slots,
+ * a look or a dma_unmap said, or dlend_memory_rescan().
+ * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
+ * of a pin.  What was pinned before an error stays so.
+ */
+static int dlend_search_run(struct dlend_memory *mem, u32 how)
+{
+	const struct dlend_books *books = &mem->ram->books;
+	unsigned int probes = 0;
+	u64 had;
+	int err;
+
+	mem->pin_err = 0;
+	dlend_search_take_due(mem, how);
+	/*
+	 * Pinning takes seconds, and nothing says when memory that is not pinned comes or goes.  So
+	 * all holes are tried again after something was pinned: some thousand calls, which fail at
+	 * once.
+	 */
+	do {
+		had = READ_ONCE(books->pinned_bytes);
+		err = dlend_watch_read_slots(mem) ?: dlend_search_probe(mem);
+	} while (!err && READ_ONCE(books->pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
+	/* There is RAM of which not one page can be pinned.  It is out of reach, too. */
+	if (err && err != -EINTR && !mem->announced)
+		dlend_search_tell(mem);
+	return err;
+}
+
+static int dlend_search_look(struct dlend_memory *mem, u64 *found)
+{
+	int err = dlend_watch_read_slots(mem);
+	struct dlend_prober p = dlend_search_prober(mem, &mem->slots.ranges, true);
+
+	return err ?: dlend_prober_look(&p, &mem->turn, found);
+}
+
+void dlend_memory_look(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	u64 found;
+	int ret;
+
+	/* A build searches: it tells all that RAM comes. */
+	if (!READ_ONCE(dlend_look_ms) || !mutex_trylock(&ram->search_lock))
+		return;
+	mem->stat.looks++;
+	/*
+	 * A loss before this moment need not stop the look: the books know of it, and if memory is
+	 * to come back, a build is due already.
+	 */
+	mutex_lock(&ram->lock);
+	mem->build_lost = ram->lost;
+	WRITE_ONCE(ram->holes, false);
+	mutex_unlock(&ram->lock);
+	ret = dlend_search_look(mem, &found);
+	if (ret || mem->turn.tried)
+		WRITE_ONCE(ram->holes, true);
+	if (ret == 1) {
+		mutex_lock(&ram->lock);
+		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
+		mutex_unlock(&ram->lock);
+		/*
+		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look
+		 * finds it any more: shut all gates now, while no other search can run.
+		 */
+		dlend_members_grow(ram, NULL);
+	}
+	mutex_unlock(&ram->search_lock);
+}
+
+/* Numbers and words for people */
 
 void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len)
 {
@@ -376,7 +651,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	u64 calls;
 	int err;
 
-	dlend_search_watch(mem);
+	dlend_watch_begin(mem);
 	err = dlend_build_lock(mem, &ram->build_lock);
 	if (err)
 		return err;

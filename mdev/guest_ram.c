@@ -3,7 +3,7 @@
  * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
  * does then.
  *
- * Memory that comes: the VM is watched (search.c), for all of its devices.  Now and then each
+ * Memory that comes: the VM is watched (watch.c), for all of its devices.  Now and then each
  * device looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
  * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
  */

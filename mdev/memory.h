@@ -14,6 +14,7 @@
 #include <dlend/borrower.h>
 #include <dlend/link.h>
 
+struct kvm;
 struct mm_struct;
 struct seq_file;
 struct vfio_device;
@@ -113,6 +114,9 @@ struct dlend_memory_ops {
 	bool (*behind)(struct dlend_vdev *v);
 	bool (*look)(struct dlend_vdev *v);
 };
+
+/** dlend_memslots_confidential - is the VM's memory hidden from its host? Context: any. */
+bool dlend_memslots_confidential(const struct kvm *kvm);
 
 /**
  * dlend_memory_start - as the module is loaded

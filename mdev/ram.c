@@ -132,6 +132,16 @@ void dlend_memory_stop(void)
 	destroy_workqueue(dlend_rams_wq);
 }
 
+void dlend_ram_due(struct dlend_ram *ram, const struct dlend_ranges *ranges)
+{
+	u32 i;
+
+	guard(mutex)(&ram->lock);
+	ram->due_all |= !ranges;
+	for (i = 0; ranges && i < ranges->count; i++)
+		dlend_ram_add_due(ram, ranges->range[i].start, ranges->range[i].end - 1);
+}
+
 /* Members */
 
 void dlend_members_use(struct dlend_memory *mem, bool user)

@@ -16,11 +16,10 @@
  * Files, each calls only those above it:
  *   ram.c	references, works, members and what they are told, the VMM
  *   pin.c	pins and unpins, by VFIO; what dma_unmap waits for
- *   map.c	RAM in the aperture, and messages to lenders
- *   loss.c	what takes RAM away
- *   search.c	where RAM is: memory slots, the prober, looks, the watch for RAM that comes
+ *   watch.c	KVM's memory slots, and the watch for those that are added
+ *   map.c	RAM in the aperture, messages to lenders, and what takes RAM away
  *   share.c	which leases share RAM: life of RAM and of its members
- *   build.c	a build, stage by stage; numbers and words for people
+ *   build.c	a build, stage by stage; the search for RAM; numbers and words for people
  *
  * Locks, outer first:
  *   close_lock	of a member.  A member is closed once, and whoever comes second waits.  Held across
@@ -67,7 +66,6 @@
 
 #include "books.h"
 #include "memory.h"
-#include "memslots.h"
 #include "prober.h"
 #include "ranges.h"
 
@@ -75,6 +73,16 @@ struct dlend_aperture;
 struct kvm;
 struct page;
 struct task_struct;
+
+/**
+ * struct dlend_memslots - what is known of a VM's memory slots; all zero: nothing
+ * @ranges: they cover, without BARs that the VMM has mapped there
+ * @generation: which state of the slots that is
+ */
+struct dlend_memslots {
+	struct dlend_ranges ranges;
+	u64 generation;
+};
 
 /* How long to sleep between two tries while something is being waited for. */
 #define DLEND_TURN_MS	(DLEND_SETTLE_MS / 4)
@@ -275,6 +283,9 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 #define dlend_for_each_member(mem, ram, id) \
 	for ((id) = 0; ((mem) = dlend_members_next(ram, &(id)));)
 
+/* Module parameter: milliseconds between looks, 0: none */
+extern unsigned int dlend_look_ms;
+
 /* What devices hear: of dlend_memory_start() */
 extern const struct dlend_memory_ops *dlend_memory_user;
 
@@ -418,6 +429,9 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost);
  * Context: may sleep; takes loss_lock, so no pin of the caller's may be under way.
  */
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by);
+
+/** dlend_ram_due - RAM may have come in @ranges, or anywhere (NULL). Context: takes ram->lock. */
+void dlend_ram_due(struct dlend_ram *ram, const struct dlend_ranges *ranges);
 
 /* pin.c */
 
@@ -589,17 +603,6 @@ int dlend_map_tell(struct dlend_memory *mem);
 bool dlend_map_others_due(const struct dlend_memory *mem);
 
 /**
- * dlend_ram_map_remove - chunks that left the books leave the aperture
- * @ram: (in, out) RAM
- * @out: (in) chunks, by address
- *
- * Unmapped and flushed when it returns; one flush for each run.
- *
- * Context: ram->lock held.
- */
-void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out);
-
-/**
  * dlend_ram_map_retire - extents that left the books leave the aperture
  * @ram: (in, out) RAM
  * @gone: (in, out) extents; empty afterwards
@@ -623,13 +626,8 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent);
 /** dlend_ram_map_kill_all - every extent leaves books and aperture. Context: ram->lock held. */
 void dlend_ram_map_kill_all(struct dlend_ram *ram);
 
-/** dlend_map_init - make @ram->tell_work, which has lenders unmap dead extents. Context: any. */
+/** dlend_map_init - make @ram->tell_work and @ram->down_work. Context: any. */
 void dlend_map_init(struct dlend_ram *ram);
-
-/* loss.c.  Nothing there waits for a peer. */
-
-/** dlend_loss_init - make @ram->down_work, which unpins after the link went down. Context: any. */
-void dlend_loss_init(struct dlend_ram *ram);
 
 /**
  * dlend_loss_take - take a range away, whoever pinned it
@@ -659,50 +657,36 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last);
  */
 void dlend_loss_undo(struct dlend_memory *mem);
 
-/* search.c */
+/* watch.c */
 
 /**
- * dlend_search_run - find and pin RAM where it may have come
- * @mem: (in, out) member that builds; the first build of all looks everywhere
- * @how: (in) DLEND_BUILD_*
- *
- * Builds, but for the first, look only where KVM's slots, a look or a dma_unmap said, or
- * dlend_memory_rescan().  dlend_search_end() has to follow.
- *
- * Context: build_lock and search_lock held; may sleep, for long.
- * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
- * of a pin. What was pinned before an error stays so.
- */
-int dlend_search_run(struct dlend_memory *mem, u32 how);
-
-/**
- * dlend_search_translated - are the device's addresses others than the guest's (a virtual IOMMU)?
- * @mem: (in) member
- *
- * KVM has RAM at address 0, and nothing is pinned there.  For a moment that is so, too, while a VMM
- * maps its memory or maps it anew.  Without KVM the answer is false.
- * Context: may sleep; takes ram->lock, and the VMM's mmap_lock.
- */
-bool dlend_search_translated(struct dlend_memory *mem);
-
-/**
- * dlend_search_end - the build is over
- * @mem: (in, out) member
- * @err: (in) its error: what it looked at is due again
- *
- * Context: build_lock held; takes ram->lock.
- */
-void dlend_search_end(struct dlend_memory *mem, int err);
-
-/**
- * dlend_search_watch - have RAM noticed that comes, if @mem is not closed
+ * dlend_watch_begin - have RAM noticed that comes, if @mem is not closed
  * @mem: (in, out) member that is about to build: no slot is missed that comes later
  *
  * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
  */
-void dlend_search_watch(struct dlend_memory *mem);
+void dlend_watch_begin(struct dlend_memory *mem);
 
-/** dlend_search_unwatch - the watch ends for @mem, which is closed. Context: may sleep. */
-void dlend_search_unwatch(struct dlend_memory *mem);
+/** dlend_watch_end - the watch ends for @mem, which is closed. Context: may sleep. */
+void dlend_watch_end(struct dlend_memory *mem);
+
+/**
+ * dlend_watch_is_ram - does KVM have RAM at an address?
+ * @mem: (in) member
+ * @gpa: (in) guest-physical address
+ * @otherwise: (in) the answer where KVM does not run the VM
+ *
+ * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
+ */
+bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise);
+
+/**
+ * dlend_watch_read_slots - the VM's memory slots as they are now, into mem->slots
+ * @mem: (in, out) member; its slots are empty afterwards if they are not known
+ *
+ * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
+ * Return: 0; -EINTR @mem is closed; -ENOMEM.
+ */
+int dlend_watch_read_slots(struct dlend_memory *mem);
 
 #endif

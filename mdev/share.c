@@ -85,7 +85,6 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 	ram->holes = true;
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_map_init(ram);
-	dlend_loss_init(ram);
 	return ram;
 }
 
@@ -396,7 +395,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	bool all;
 
 	dlend_memory_cut(mem);
-	dlend_search_unwatch(mem);
+	dlend_watch_end(mem);
 	/* From now on no pin through it begins: neither its own, nor one that is handed over. */
 	dlend_pin_await(mem);
 	mutex_lock(&ram->lock);

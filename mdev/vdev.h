@@ -34,7 +34,6 @@
 #include <dlend/cfg.h>
 #include <dlend/p2p.h>
 #include "memory.h"
-#include "memslots.h"
 #include "move_stream.h"
 #include "plan.h"
 #include "ranges.h"

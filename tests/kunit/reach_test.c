@@ -6,7 +6,7 @@
  * ever.
  *
  * What is looked at are the pure parts of which builds are made (the prober, the books, who was
- * told, the plan); the model puts them together as mdev/build.c, vdev.c and search.c do.
+ * told, the plan); the model puts them together as mdev/build.c and vdev.c do.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>

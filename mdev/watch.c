@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What KVM knows of a VM's memory: its memory slots, and the watch for slots that are added.  Only
+ * this file looks into struct kvm.  It uses only inline functions of KVM and exported functions of
+ * SRCU: no symbol of KVM's modules.
+ *
+ * The watch (dlend_watch_begin()) is one thread for each VM, however many devices the VM borrows,
+ * over whatever links.
+ *
+ * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
+ * announces no new slot.  But KVM's call that adds it does not return before all readers of KVM's
+ * SRCU are through that read when the slot appeared.  So the thread is always such a reader:
+ * each of its reading sections begins before the section before it ends, and between the two it
+ * looks whether the slots have changed.  There it does all that must be done before a guest can
+ * hear of its new RAM, and waits until that is done.
+ *
+ * RAM that is plugged into a slot that is there (virtio-mem) is not announced.  Where slots have
+ * holes, one device of the VM on each link looks there now and then.
+ *
+ * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
+ * once or twice.  So it wakes up each DLEND_WATCH_US; but only DLEND_WATCH_REST_US apart while the
+ * VM rests: none of its processors is in the guest, its slots stay as they are and have no holes.
+ *
+ * Must not know pins, books, apertures or messages.
+ */
+#include <linux/device.h>
+#include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/kvm_host.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/srcu.h>
+#include <linux/vfio.h>
+
+#include "ram.h"
+
+unsigned int dlend_look_ms = 4;
+module_param_named(look_ms, dlend_look_ms, uint, 0644);
+MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
+
+/* Memory slots */
+
+/*
+ * Flags of the mapping, if it is a BAR: QEMU makes slots of mapped BARs, too.  One of a device that
+ * the host itself passes through has VM_PFNMAP; a borrowed device's has not.  mmap_lock is held.
+ */
+static unsigned long dlend_memslots_bar(struct mm_struct *mm, unsigned long hva)
+{
+	struct vm_area_struct *vma = vma_lookup(mm, hva);
+
+	return vma ? vma->vm_flags & (VM_IO | VM_PFNMAP) : 0;
+}
+
+static u64 dlend_memslots_start(const struct kvm_memory_slot *slot)
+{
+	return (u64)slot->base_gfn << PAGE_SHIFT;
+}
+
+static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
+{
+	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
+}
+
+/*
+ * Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held.
+ */
+static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ranges *out)
+{
+	struct kvm_memslots *slots = kvm_memslots(kvm);
+	struct kvm_memory_slot *slot;
+	unsigned long bar;
+	int bkt, err;
+
+	kvm_for_each_memslot(slot, bkt, slots) {
+		/* Those of KVM's own are no RAM of the guest's. */
+		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS)
+			continue;
+		bar = dlend_memslots_bar(kvm->mm, slot->userspace_addr);
+		if (passed ? !(bar & VM_PFNMAP) : bar)
+			continue;
+		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges *out,
+			       u64 *generation)
+{
+	int idx, err = 0;
+
+	*generation = 0;
+	if (!kvm)
+		return 0;
+	idx = srcu_read_lock(&kvm->srcu);
+	*generation = kvm_memslots(kvm)->generation;
+	/* A VMM that has exited has no memory. */
+	if (mmget_not_zero(kvm->mm)) {
+		mmap_read_lock(kvm->mm);
+		err = dlend_memslots_collect(kvm, passed, out);
+		mmap_read_unlock(kvm->mm);
+		/*
+		 * If this is the last reference, all of the VMM's memory is taken apart: later,
+		 * because KVM may be waiting for this reader.
+		 */
+		mmput_async(kvm->mm);
+	}
+	srcu_read_unlock(&kvm->srcu, idx);
+	return err;
+}
+
+static int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots)
+{
+	int err;
+
+	dlend_ranges_clear(&slots->ranges);
+	err = dlend_memslots_pick(kvm, false, &slots->ranges, &slots->generation);
+	if (err)
+		dlend_ranges_clear(&slots->ranges);
+	return err;
+}
+
+/* Where BARs of devices are that the host itself passes through, as the VMM has mapped them. */
+static int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
+{
+	u64 generation;
+
+	return dlend_memslots_pick(kvm, true, bars, &generation);
+}
+
+/* A number that changes with every slot. */
+static u64 dlend_memslots_generation(struct kvm *kvm)
+{
+	u64 generation;
+	int idx;
+
+	if (!kvm)
+		return 0;
+	idx = srcu_read_lock(&kvm->srcu);
+	generation = kvm_memslots(kvm)->generation;
+	srcu_read_unlock(&kvm->srcu, idx);
+	return generation;
+}
+
+/* Is @gpa in a slot, and not in a BAR? */
+static bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
+{
+	struct kvm_memory_slot *slot;
+	bool ram = false;
+	int idx, bkt;
+
+	idx = srcu_read_lock(&kvm->srcu);
+	kvm_for_each_memslot(slot, bkt, kvm_memslots(kvm)) {
+		unsigned long hva = slot->userspace_addr + (gpa - dlend_memslots_start(slot));
+
+		if (gpa < dlend_memslots_start(slot) || gpa >= dlend_memslots_end(slot) ||
+		    !mmget_not_zero(kvm->mm))
+			continue;
+		mmap_read_lock(kvm->mm);
+		ram = !dlend_memslots_bar(kvm->mm, hva);
+		mmap_read_unlock(kvm->mm);
+		mmput_async(kvm->mm);
+	}
+	srcu_read_unlock(&kvm->srcu, idx);
+	return ram;
+}
+
+bool dlend_memslots_confidential(const struct kvm *kvm)
+{
+#ifdef CONFIG_X86
+	/* A VMM may start SEV-ES the old way: then the VM is of the default type. */
+	return kvm->arch.vm_type != KVM_X86_DEFAULT_VM || kvm->arch.has_protected_state;
+#else
+	return false;
+#endif
+}
+
+/* From now on no call that changes slots returns.  (Sparse follows a lock in one function only.) */
+static int dlend_memslots_enter(struct kvm *kvm)
+{
+	int section = 0;
+
+	if (kvm) {
+		section = srcu_read_lock(&kvm->srcu);
+		__release(&kvm->srcu);
+	}
+	return section;
+}
+
+/* They do, but for those after a later enter(). */
+static void dlend_memslots_leave(struct kvm *kvm, int section)
+{
+	if (kvm) {
+		__acquire(&kvm->srcu);
+		srcu_read_unlock(&kvm->srcu, section);
+	}
+}
+
+/* Is one of the VM's processors in the guest? */
+static bool dlend_memslots_runs(struct kvm *kvm)
+{
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
+
+	if (!kvm)
+		return false;
+	kvm_for_each_vcpu(i, vcpu, kvm)
+		if (READ_ONCE(vcpu->mode) != OUTSIDE_GUEST_MODE)
+			return true;
+	return false;
+}
+
+/* Slots, for a member */
+
+bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	if (!mem->watches)
+		return false;
+	return vm->kvm ? dlend_memslots_is_ram(vm->kvm, gpa) : otherwise;
+}
+
+int dlend_watch_read_slots(struct dlend_memory *mem)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	if (!mem->watches)
+		return -EINTR;
+	if (!vm->kvm || (mem->slots.ranges.count &&
+			 dlend_memslots_generation(vm->kvm) == mem->slots.generation))
+		return 0;
+	return dlend_memslots_read(vm->kvm, &mem->slots);
+}
+
+/* The watch */
+
+/* Less would keep a CPU busy; more would make VMMs wait too long. */
+#define DLEND_WATCH_US		2000u
+#define DLEND_WATCH_SLACK_US	500u
+/* At rest: 10 wake-ups a second.  No look: where there are holes, RAM may come at any moment. */
+#define DLEND_WATCH_REST_US	100000u
+/* A VM rests when nothing has moved for so many wake-ups in a row. */
+#define DLEND_WATCH_STILL	64u
+
+/* May a device transfer, and not reach all RAM that has come? */
+static bool dlend_watch_behind(struct dlend_vm *vm)
+{
+	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
+	bool behind = false;
+	u32 i;
+
+	while ((ram = dlend_ram_next(vm, ram))) {
+		mutex_lock(&ram->lock);
+		dlend_for_each_member(mem, ram, i)
+			behind = behind || dlend_memory_user->behind(mem->v);
+		mutex_unlock(&ram->lock);
+	}
+	return behind;
+}
+
+/*
+ * Slots were added.  Wait until each device reaches the RAM there, or has stopped.  Until then the
+ * VMM's call does not return, just as VFIO_MAP_DMA does not for a device of this host's own.  So
+ * the guest cannot give that RAM to a device, not even to one that takes its work from memory,
+ * which the gate does not hold back.
+ */
+static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *added)
+{
+	struct dlend_ram *ram = NULL;
+
+	while ((ram = dlend_ram_next(vm, ram))) {
+		dlend_ram_due(ram, added);
+		dlend_members_grow(ram, NULL);
+	}
+	while (!kthread_should_stop() && dlend_watch_behind(vm))
+		schedule_timeout_idle(msecs_to_jiffies(DLEND_TURN_MS));
+}
+
+/*
+ * BARs of devices that the host itself passes through: say it once for each borrowed device, as the
+ * guest may try transfers between the two, and loses them.
+ */
+static void dlend_watch_passed(struct dlend_vm *vm)
+{
+	struct dlend_ranges bars = {};
+	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
+	u32 i;
+
+	dlend_memslots_passed(vm->kvm, &bars);
+	while (bars.count && (ram = dlend_ram_next(vm, ram))) {
+		mutex_lock(&ram->lock);
+		dlend_for_each_member(mem, ram, i) {
+			if (!mem->passed_told)
+				dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
+					   bars.range[0].start);
+			mem->passed_told = true;
+		}
+		mutex_unlock(&ram->lock);
+	}
+	dlend_ranges_clear(&bars);
+}
+
+/* Slots that are new since the last time, into @added.  -ENOMEM: it may be anything. */
+static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
+{
+	struct dlend_memslots now = {};
+	int err = dlend_memslots_read(vm->kvm, &now);
+
+	if (!err)
+		err = dlend_ranges_add_without(added, &now.ranges, &vm->slots.ranges);
+	dlend_ranges_clear(&vm->slots.ranges);
+	vm->slots = now;
+	/* It is incomplete: next time everything counts as new. */
+	if (err)
+		dlend_ranges_clear(&vm->slots.ranges);
+	return err;
+}
+
+/* Have the slots changed?  Inside of a reading section of KVM's SRCU. */
+static bool dlend_watch_slots(struct dlend_vm *vm)
+{
+	struct dlend_ranges added = {};
+	int err;
+
+	if (dlend_memslots_generation(vm->kvm) == vm->slots.generation)
+		return false;
+	dlend_watch_passed(vm);
+	err = dlend_watch_read(vm, &added);
+	if (err || added.count)
+		dlend_watch_added(vm, err ? NULL : &added);
+	dlend_ranges_clear(&added);
+	return true;
+}
+
+static bool dlend_watch_rests(const struct dlend_vm *vm)
+{
+	return vm->still >= DLEND_WATCH_STILL && !vm->holes;
+}
+
+/* One device of each link looks; no device does where there are no holes. */
+static void dlend_watch_look(struct dlend_vm *vm)
+{
+	unsigned int ms = READ_ONCE(dlend_look_ms);
+	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
+	bool looks, holes = false;
+	u32 i;
+
+	if (!ms || dlend_ram_now_ms() < vm->looked_ms + ms)
+		return;
+	vm->looked_ms = dlend_ram_now_ms();
+	while ((ram = dlend_ram_next(vm, ram))) {
+		mutex_lock(&ram->lock);
+		looks = !ram->holes;
+		holes |= ram->holes;
+		dlend_for_each_member(mem, ram, i)
+			looks = looks || dlend_memory_user->look(mem->v);
+		mutex_unlock(&ram->lock);
+	}
+	vm->holes = holes;
+}
+
+static void dlend_watch_sleep(struct dlend_vm *vm)
+{
+	unsigned int us = dlend_watch_rests(vm) ? DLEND_WATCH_REST_US : DLEND_WATCH_US;
+	ktime_t time = ns_to_ktime(us * NSEC_PER_USEC);
+
+	vm->wakeups++;
+	set_current_state(TASK_IDLE);
+	if (!kthread_should_stop())
+		schedule_hrtimeout_range(&time, DLEND_WATCH_SLACK_US * NSEC_PER_USEC,
+					 HRTIMER_MODE_REL);
+	__set_current_state(TASK_RUNNING);
+}
+
+static int dlend_watch_run(void *arg)
+{
+	struct dlend_vm *vm = arg;
+	int idx = dlend_memslots_enter(vm->kvm), next;
+	bool moved = dlend_watch_slots(vm);
+
+	while (!kthread_should_stop()) {
+		dlend_watch_sleep(vm);
+		/*
+		 * The next section begins before the check, and this one ends after it: slots that
+		 * come before the check wait for this one, those that come later for the next.
+		 */
+		next = dlend_memslots_enter(vm->kvm);
+		moved = dlend_watch_slots(vm) || dlend_memslots_runs(vm->kvm);
+		dlend_memslots_leave(vm->kvm, idx);
+		idx = next;
+		vm->still = moved ? 0 : min(vm->still + 1, DLEND_WATCH_STILL);
+		dlend_watch_look(vm);
+	}
+	dlend_memslots_leave(vm->kvm, idx);
+	return 0;
+}
+
+static int dlend_watch_start(struct dlend_vm *vm)
+{
+	struct dlend_ranges all = {};
+	struct task_struct *task;
+	int err;
+
+	err = dlend_watch_read(vm, &all);
+	dlend_ranges_clear(&all);
+	if (err)
+		return err;
+	vm->still = 0;
+	task = kthread_run(dlend_watch_run, vm, "dlend-watch");
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	vm->task = task;
+	return 0;
+}
+
+void dlend_watch_begin(struct dlend_memory *mem)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+	int err = 0;
+
+	guard(mutex)(&vm->watch_lock);
+	if (READ_ONCE(mem->closed))
+		return;
+	if (!vm->task)
+		err = dlend_watch_start(vm);
+	if (err)
+		dev_warn(mem->vdev->dev, "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, when all is looked at again (rescan_s)\n",
+			 ERR_PTR(err));
+	if (mem->watches)
+		return;
+	vm->watchers++;
+	mem->watches = true;
+	dlend_watch_passed(vm);
+}
+
+void dlend_watch_end(struct dlend_memory *mem)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	if (mem->watches && !--vm->watchers) {
+		if (vm->task)
+			kthread_stop(vm->task);
+		vm->task = NULL;
+		dlend_ranges_clear(&vm->slots.ranges);
+	}
+	mem->watches = false;
+}
+
+int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	return vm->watchers ? dlend_memslots_passed(vm->kvm, bars) : 0;
+}
