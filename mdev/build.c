@@ -453,7 +453,7 @@ static void dlend_build_settle(const struct dlend_memory *mem)
 {
 	unsigned int turns = DLEND_SETTLE_TURNS;
 
-	while (turns-- && READ_ONCE(mem->ram->ap) && !dlend_memory_user->stop(mem->v) &&
+	while (turns-- && READ_ONCE(mem->ram->ap) && !dlend_memory_user.stop(mem->v) &&
 	       dlend_pin_unmaps_under_way(mem->ram->vm))
 		msleep(DLEND_TURN_MS);
 }
@@ -514,7 +514,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
-		if (dlend_memory_user->stop(mem->v) || READ_ONCE(mem->closed))
+		if (dlend_memory_user.stop(mem->v) || READ_ONCE(mem->closed))
 			return -EAGAIN;
 		if (!READ_ONCE(mem->ram->ap))
 			return -ENOTCONN;
@@ -558,37 +558,6 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 
 /* Part, map, tell */
 
-static int dlend_build_part(struct dlend_memory *mem)
-{
-	int err = dlend_map_part(mem);
-
-	if (err)
-		dlend_report_err(mem, "lender did not unmap what is gone: error %d", err);
-	return err;
-}
-
-static int dlend_build_map(struct dlend_memory *mem)
-{
-	int err = dlend_map_new(mem);
-
-	if (err == -ENOSPC)
-		dlend_report_window(mem);
-	else if (err == -EDQUOT || err == -ENOMEM)
-		dlend_report_probe(mem, err);
-	return err;
-}
-
-static int dlend_build_tell(struct dlend_memory *mem)
-{
-	int err = dlend_map_tell(mem);
-
-	if (err && err != -EAGAIN)
-		dlend_report_err(mem, "lender did not map guest memory: error %d", err);
-	return err;
-}
-
-/* End */
-
 /* Do the windows stand, and do others have to build for new extents? */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
@@ -630,10 +599,33 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	dlend_ram_map_retire(ram, &gone);
 }
 
+static int dlend_build_stages(struct dlend_memory *mem, u32 how)
+{
+	int err = dlend_build_find(mem, how);
+
+	if (err)
+		return err;
+	err = dlend_map_part(mem);
+	if (err) {
+		dlend_report_err(mem, "lender did not unmap what is gone: error %d", err);
+		return err;
+	}
+	err = dlend_map_new(mem);
+	if (err == -ENOSPC)
+		dlend_report_window(mem);
+	else if (err == -EDQUOT || err == -ENOMEM)
+		dlend_report_probe(mem, err);
+	if (err)
+		return err;
+	err = dlend_map_tell(mem);
+	if (err && err != -EAGAIN)
+		dlend_report_err(mem, "lender did not map guest memory: error %d", err);
+	return err ?: dlend_build_finish(mem);
+}
+
 static int dlend_build_run(struct dlend_memory *mem, u32 how)
 {
-	int err = dlend_build_find(mem, how) ?: dlend_build_part(mem) ?: dlend_build_map(mem) ?:
-		  dlend_build_tell(mem) ?: dlend_build_finish(mem);
+	int err = dlend_build_stages(mem, how);
 
 	/* A message that failed because the link went down says nothing about the layout. */
 	if (err && !READ_ONCE(mem->ram->ap))

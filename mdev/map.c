@@ -18,7 +18,7 @@
  * Lenders are told by DMA_MAP and DMA_UNMAP, a few extents in each.  From the moment when an extent
  * goes into a DMA_MAP its lender may have it, whatever becomes of the message (books.h).
  *
- * What takes RAM away is here, too: dma_unmap, the end of the link, a fence, a build that is undone.
+ * What takes RAM away is here, too: dma_unmap, the end of a link, a fence, a build that is undone.
  * None of these waits for a peer.
  *
  * Must not know how RAM is found.
@@ -128,27 +128,23 @@ static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm
 /* Chunks that left the books, by address, leave the aperture: one flush for each run. */
 static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 {
-	struct dlend_chunk *chunk;
-	struct dlend_extent *extent = NULL;
-	u64 from = 0, to = 0;
+	struct dlend_chunk *chunk, *next;
+	u64 size = 0;
 
 	lockdep_assert_held(&ram->lock);
 	list_for_each_entry(chunk, out, node) {
 		if (!chunk->mapped)
 			continue;
 		chunk->mapped = false;
-		if (chunk->extent == extent && chunk->gpa == to) {
-			to += dlend_chunk_bytes(chunk);
+		size += dlend_chunk_bytes(chunk);
+		next = list_next_entry(chunk, node);
+		if (!list_is_last(&chunk->node, out) && next->mapped &&
+		    next->extent == chunk->extent && next->gpa == dlend_chunk_end(chunk))
 			continue;
-		}
-		if (extent && extent->slot)
-			dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
-		extent = chunk->extent;
-		from = chunk->gpa;
-		to = dlend_chunk_end(chunk);
+		dlend_slot_unmap(chunk->extent->slot,
+				 dlend_chunk_end(chunk) - size - chunk->extent->gpa, size);
+		size = 0;
 	}
-	if (extent && extent->slot)
-		dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
 }
 
 void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
@@ -249,54 +245,48 @@ int dlend_map_new(struct dlend_memory *mem)
 
 /* Messages to lenders */
 
-/* Put @extent into the message, if member @id's lender must hear @news of it, and there is room. */
-static void dlend_tell_ask_one(struct dlend_extent *extent, u32 id, enum dlend_news news,
-			       struct dlend_p_dma *dma, u32 max)
+/* The extent after @extent (NULL: the first one) that news of this kind may be about, or NULL. */
+static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_news news,
+					    struct dlend_extent *extent)
 {
-	u32 i = le32_to_cpu(dma->count);
-
-	if (i == max || !dlend_told_due(&extent->told, news, id))
-		return;
-	dlend_told_ask(&extent->told, news, id);
-	dma->entry[i].gpa = cpu_to_le64(extent->gpa);
-	dma->entry[i].size = cpu_to_le64(extent->size);
-	dma->entry[i].offset = cpu_to_le64(extent->offset);
-	dma->entry[i].prot = cpu_to_le32(extent->prot);
-	dma->count = cpu_to_le32(i + 1);
+	lockdep_assert_held(&ram->lock);
+	if (news != DLEND_NEWS_GONE)
+		return dlend_books_next_extent(&ram->books, extent ? dlend_extent_end(extent) : 0);
+	extent = list_prepare_entry(extent, &ram->dead, node);
+	return list_is_last(&extent->node, &ram->dead) ? NULL : list_next_entry(extent, node);
 }
 
 /* Put what there is to tell, @max extents at most, into a message.  Return: how many. */
 static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct dlend_p_dma *dma,
 			  u32 max)
 {
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_extent *extent;
-	u64 gpa = 0;
+	struct dlend_extent *extent = NULL;
+	u32 count = 0;
 
-	lockdep_assert_held(&ram->lock);
-	if (news == DLEND_NEWS_GONE)
-		list_for_each_entry(extent, &ram->dead, node)
-			dlend_tell_ask_one(extent, mem->id, news, dma, max);
-	while (news != DLEND_NEWS_GONE && (extent = dlend_books_walk(&ram->books, &gpa)))
-		dlend_tell_ask_one(extent, mem->id, news, dma, max);
-	return le32_to_cpu(dma->count);
+	while (count < max && (extent = dlend_tell_next(mem->ram, news, extent))) {
+		if (!dlend_told_due(&extent->told, news, mem->id))
+			continue;
+		dlend_told_ask(&extent->told, news, mem->id);
+		dma->entry[count].gpa = cpu_to_le64(extent->gpa);
+		dma->entry[count].size = cpu_to_le64(extent->size);
+		dma->entry[count].offset = cpu_to_le64(extent->offset);
+		dma->entry[count].prot = cpu_to_le32(extent->prot);
+		count++;
+	}
+	dma->count = cpu_to_le32(count);
+	return count;
 }
 
 /* The message is over.  It was about the extents that are marked, and are still where they were. */
 static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
 {
-	struct dlend_extent *extent, *tmp;
-	u64 gpa = 0;
+	struct dlend_extent *extent = dlend_tell_next(ram, news, NULL), *next;
 
-	lockdep_assert_held(&ram->lock);
-	if (news == DLEND_NEWS_GONE) {
-		list_for_each_entry_safe(extent, tmp, &ram->dead, node)
-			if (dlend_told_answer(&extent->told, news, id, ok))
-				dlend_ram_map_bury(ram, extent);
-		return;
+	for (; extent; extent = next) {
+		next = dlend_tell_next(ram, news, extent);
+		if (dlend_told_answer(&extent->told, news, id, ok) && news == DLEND_NEWS_GONE)
+			dlend_ram_map_bury(ram, extent);
 	}
-	while ((extent = dlend_books_walk(&ram->books, &gpa)))
-		dlend_told_answer(&extent->told, news, id, ok);
 }
 
 /* May this be said for @mem now?  -ENOENT: no need to, a closed lease is being returned. */
@@ -489,7 +479,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 	if (hit)
 		trace_dlend_window(mem->vdev->dev, returns ? "lost" : "unplugged",
 				   READ_ONCE(ram->books.pinned_bytes), 0);
-	dlend_unpin_start(ram->vm);
+	dlend_unpin_start(ram->vm, 1);
 	dlend_members_reopen(ram, hit);
 	return hit;
 }
@@ -504,20 +494,13 @@ static u64 dlend_loss_last(u64 gpa, u64 size)
 	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
 }
 
-/* The VMM was kept so long. */
-static void dlend_loss_count(struct dlend_memory *mem, u64 us)
-{
-	guard(mutex)(&mem->ram->lock);
-	mem->stat.unmaps++;
-	mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
-}
-
 void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
 	u64 last = dlend_loss_last(gpa, size);
 	struct dlend_vm *vm = mem->ram->vm;
 	ktime_t since = ktime_get();
 	bool hit = false;
+	u64 us;
 
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
@@ -527,8 +510,13 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 		hit |= dlend_loss_take(mem, gpa, last);
 	} while (!dlend_unpin_await(mem, gpa, last));
 	dlend_pin_unmap_ends(vm, gpa, last);
-	if (hit)
-		dlend_loss_count(mem, ktime_us_delta(ktime_get(), since));
+	if (!hit)
+		return;
+	/* The VMM was kept so long. */
+	us = ktime_us_delta(ktime_get(), since);
+	guard(mutex)(&mem->ram->lock);
+	mem->stat.unmaps++;
+	mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
 }
 
 /* Builds */

@@ -672,7 +672,7 @@ static struct dlend_offer_user dlend_mdev_user = {
 
 static int __init dlend_mdev_init(void)
 {
-	int ret = dlend_memory_start(&dlend_guest_memory_ops);
+	int ret = dlend_memory_start();
 
 	if (ret)
 		return ret;

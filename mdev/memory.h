@@ -115,16 +115,13 @@ struct dlend_memory_ops {
 	bool (*look)(struct dlend_vdev *v);
 };
 
+extern const struct dlend_memory_ops dlend_memory_user;
+
 /** dlend_memslots_confidential - is the VM's memory hidden from its host? Context: any. */
 bool dlend_memslots_confidential(const struct kvm *kvm);
 
-/**
- * dlend_memory_start - as the module is loaded
- * @ops: (in) what devices hear; stays
- *
- * Context: process. Return: 0 or -ENOMEM.
- */
-int dlend_memory_start(const struct dlend_memory_ops *ops);
+/** dlend_memory_start - as the module is loaded. Context: process. Return: 0 or -ENOMEM. */
+int dlend_memory_start(void);
 
 /**
  * dlend_memory_stop - as it is unloaded, when there is no guest memory any more

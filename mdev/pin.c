@@ -154,9 +154,7 @@ static bool dlend_unpin_next(struct dlend_vm *vm)
 
 static void dlend_unpin_work(struct work_struct *work)
 {
-	struct dlend_unpinner *unpinner = container_of(work, struct dlend_unpinner, work);
-
-	while (dlend_unpin_next(unpinner->vm))
+	while (dlend_unpin_next(container_of(work, struct dlend_unpinner, work)->vm))
 		cond_resched();
 }
 
@@ -168,10 +166,12 @@ void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out)
 	spin_unlock(&vm->lock);
 }
 
-void dlend_unpin_start(struct dlend_vm *vm)
+void dlend_unpin_start(struct dlend_vm *vm, unsigned int workers)
 {
-	if (READ_ONCE(vm->unpinning))
-		queue_work(vm->wq, &vm->unpinner[0].work);
+	unsigned int i;
+
+	for (i = 0; i < workers && i < READ_ONCE(vm->unpinning); i++)
+		queue_work(vm->wq, &vm->unpinner[i].work);
 }
 
 void dlend_unpin_all(struct dlend_vm *vm)
@@ -258,7 +258,7 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 	if (turn->count++ == DLEND_UNPIN_TURNS) {
 		dev_err(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1 for good: the device goes back to its lender, and the VMM's memory stays pinned until this host reboots; run such VMs with /dev/iommu (iommufd)\n");
 		guard(mutex)(&mem->ram->loss_lock);
-		dlend_members_tell(mem->ram, dlend_memory_user->stuck, NULL);
+		dlend_members_tell(mem->ram, dlend_memory_user.stuck, NULL);
 		return false;
 	}
 	dev_warn_ratelimited(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1: that makes unmapping slow; run such VMs with /dev/iommu (iommufd)\n");
@@ -267,14 +267,6 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms() + DLEND_UNPIN_SETTLE_MS);
 	spin_unlock(&vm->lock);
 	return true;
-}
-
-static void dlend_unpin_spread(struct dlend_vm *vm)
-{
-	unsigned int i;
-
-	for (i = 0; i < DLEND_UNPINNERS && i < READ_ONCE(vm->unpinning); i++)
-		queue_work(vm->wq, &vm->unpinner[i].work);
 }
 
 bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
@@ -299,7 +291,7 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 			halves = 0;
 			continue;
 		}
-		dlend_unpin_spread(vm);
+		dlend_unpin_start(vm, DLEND_UNPINNERS);
 		if (++halves >= 2 && !mem->ram->iommufd && dlend_unpin_give_way(mem, gpa, last))
 			return true;
 	}

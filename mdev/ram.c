@@ -52,7 +52,6 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
 
 DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms */
 LIST_HEAD(dlend_rams);
-const struct dlend_memory_ops *dlend_memory_user;
 static struct workqueue_struct *dlend_rams_wq;
 
 static void dlend_vm_free(struct kref *ref)
@@ -119,9 +118,8 @@ void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 		dlend_ram_put(ram);
 }
 
-int dlend_memory_start(const struct dlend_memory_ops *ops)
+int dlend_memory_start(void)
 {
-	dlend_memory_user = ops;
 	/* A work may wait for a peer; works of other VMs run beside it. */
 	dlend_rams_wq = alloc_workqueue("dlend-memory", WQ_UNBOUND, 0);
 	return dlend_rams_wq ? 0 : -ENOMEM;
@@ -162,7 +160,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	/* One whose device has stopped, or is back at its lender, does not count any more. */
 	dlend_for_each_member(mem, ram, i)
-		if (mem->fenced && (mem->closed || !dlend_memory_user->quiet(mem->v)))
+		if (mem->fenced && (mem->closed || !dlend_memory_user.quiet(mem->v)))
 			return true;
 	return false;
 }
@@ -174,7 +172,7 @@ void dlend_members_progress(struct dlend_ram *ram)
 
 	lockdep_assert_held(&ram->lock);
 	dlend_for_each_member(mem, ram, i)
-		dlend_memory_user->progress(mem->v);
+		dlend_memory_user.progress(mem->v);
 }
 
 void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
@@ -198,7 +196,7 @@ void dlend_members_shut(struct dlend_ram *ram)
 	dlend_for_each_member(mem, ram, i) {
 		mem->shut = READ_ONCE(mem->user);
 		if (mem->shut)
-			dlend_memory_user->unmapping(mem->v);
+			dlend_memory_user.unmapping(mem->v);
 	}
 }
 
@@ -210,7 +208,7 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 	lockdep_assert_held(&ram->loss_lock);
 	dlend_for_each_member(mem, ram, i) {
 		if (mem->shut)
-			dlend_memory_user->unmapped(mem->v, lost);
+			dlend_memory_user.unmapped(mem->v, lost);
 		mem->shut = false;
 	}
 }
@@ -218,5 +216,5 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 {
 	guard(mutex)(&ram->loss_lock);
-	dlend_members_tell(ram, dlend_memory_user->grown, by);
+	dlend_members_tell(ram, dlend_memory_user.grown, by);
 }

@@ -286,9 +286,6 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 /* Module parameter: milliseconds between looks, 0: none */
 extern unsigned int dlend_look_ms;
 
-/* What devices hear: of dlend_memory_start() */
-extern const struct dlend_memory_ops *dlend_memory_user;
-
 /* All RAM there is, for share.c; the lock is outside of a ram's own. */
 extern struct mutex dlend_rams_lock;
 extern struct list_head dlend_rams;
@@ -352,7 +349,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
-	       !READ_ONCE(mem->ram->ap) || dlend_memory_user->stop(mem->v);
+	       !READ_ONCE(mem->ram->ap) || dlend_memory_user.stop(mem->v);
 }
 
 /**
@@ -459,8 +456,8 @@ void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
  */
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out);
 
-/** dlend_unpin_start - a worker unpins what there is. Context: any of our locks may be held. */
-void dlend_unpin_start(struct dlend_vm *vm);
+/** dlend_unpin_start - @workers unpin what there is. Context: any of our locks may be held. */
+void dlend_unpin_start(struct dlend_vm *vm, unsigned int workers);
 
 /**
  * dlend_unpin_all - unpin what there is, and wait for what others are unpinning

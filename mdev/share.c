@@ -360,7 +360,7 @@ static bool dlend_hand_over_quiet(struct dlend_vm *vm)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		dlend_for_each_member(mem, ram, i)
-			quiet &= !READ_ONCE(mem->user) || dlend_memory_user->quiet(mem->v);
+			quiet &= !READ_ONCE(mem->user) || dlend_memory_user.quiet(mem->v);
 	}
 	return quiet;
 }
@@ -376,7 +376,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		WRITE_ONCE(ram->vmm_exits, true);
-		dlend_members_tell(ram, dlend_memory_user->exit, NULL);
+		dlend_members_tell(ram, dlend_memory_user.exit, NULL);
 	}
 	while (turns-- && !dlend_hand_over_quiet(vm))
 		msleep(DLEND_TURN_MS);
@@ -385,7 +385,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		/* The device of one that was closed may have another VMM by now. */
 		dlend_for_each_member(other, ram, i)
 			if (other != mem && !READ_ONCE(other->closed))
-				dlend_memory_user->leave(other->v);
+				dlend_memory_user.leave(other->v);
 	}
 }
 

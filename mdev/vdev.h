@@ -674,9 +674,6 @@ void dlend_guest_init(struct dlend_vdev *v);
 /** dlend_guest_stop - the device is being closed: nobody looks for memory. Context: may sleep. */
 void dlend_guest_stop(struct dlend_vdev *v);
 
-/* What guest memory asks of a device, and tells it */
-extern const struct dlend_memory_ops dlend_guest_memory_ops;
-
 /**
  * dlend_guest_memory_create - memory of the guest, to be pinned under a lease
  * @v: (in) vdev

@@ -88,6 +88,7 @@ static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ran
 	return 0;
 }
 
+/* @generation (out): of the slots; @out may be NULL: only that is asked for. */
 static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges *out,
 			       u64 *generation)
 {
@@ -99,7 +100,7 @@ static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges
 	idx = srcu_read_lock(&kvm->srcu);
 	*generation = kvm_memslots(kvm)->generation;
 	/* A VMM that has exited has no memory. */
-	if (mmget_not_zero(kvm->mm)) {
+	if (out && mmget_not_zero(kvm->mm)) {
 		mmap_read_lock(kvm->mm);
 		err = dlend_memslots_collect(kvm, passed, out);
 		mmap_read_unlock(kvm->mm);
@@ -136,37 +137,9 @@ static int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 static u64 dlend_memslots_generation(struct kvm *kvm)
 {
 	u64 generation;
-	int idx;
 
-	if (!kvm)
-		return 0;
-	idx = srcu_read_lock(&kvm->srcu);
-	generation = kvm_memslots(kvm)->generation;
-	srcu_read_unlock(&kvm->srcu, idx);
+	dlend_memslots_pick(kvm, false, NULL, &generation);
 	return generation;
-}
-
-/* Is @gpa in a slot, and not in a BAR? */
-static bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
-{
-	struct kvm_memory_slot *slot;
-	bool ram = false;
-	int idx, bkt;
-
-	idx = srcu_read_lock(&kvm->srcu);
-	kvm_for_each_memslot(slot, bkt, kvm_memslots(kvm)) {
-		unsigned long hva = slot->userspace_addr + (gpa - dlend_memslots_start(slot));
-
-		if (gpa < dlend_memslots_start(slot) || gpa >= dlend_memslots_end(slot) ||
-		    !mmget_not_zero(kvm->mm))
-			continue;
-		mmap_read_lock(kvm->mm);
-		ram = !dlend_memslots_bar(kvm->mm, hva);
-		mmap_read_unlock(kvm->mm);
-		mmput_async(kvm->mm);
-	}
-	srcu_read_unlock(&kvm->srcu, idx);
-	return ram;
 }
 
 bool dlend_memslots_confidential(const struct kvm *kvm)
@@ -219,11 +192,18 @@ static bool dlend_memslots_runs(struct kvm *kvm)
 bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
 {
 	struct dlend_vm *vm = mem->ram->vm;
+	struct dlend_memslots slots = {};
+	struct dlend_range range;
+	bool ram;
 
 	guard(mutex)(&vm->watch_lock);
-	if (!mem->watches)
-		return false;
-	return vm->kvm ? dlend_memslots_is_ram(vm->kvm, gpa) : otherwise;
+	if (!mem->watches || !vm->kvm)
+		return mem->watches && otherwise;
+	/* If that is not known, it is no BAR: RAM out of reach is an error, and a BAR is not. */
+	ram = dlend_memslots_read(vm->kvm, &slots) ||
+	      (dlend_ranges_next(&slots.ranges, gpa, &range) && range.start <= gpa);
+	dlend_ranges_clear(&slots.ranges);
+	return ram;
 }
 
 int dlend_watch_read_slots(struct dlend_memory *mem)
@@ -260,7 +240,7 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
 		dlend_for_each_member(mem, ram, i)
-			behind = behind || dlend_memory_user->behind(mem->v);
+			behind = behind || dlend_memory_user.behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	return behind;
@@ -363,7 +343,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		looks = !ram->holes;
 		holes |= ram->holes;
 		dlend_for_each_member(mem, ram, i)
-			looks = looks || dlend_memory_user->look(mem->v);
+			looks = looks || dlend_memory_user.look(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	vm->holes = holes;
