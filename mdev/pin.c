@@ -196,33 +196,15 @@ static bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memor
 	return false;
 }
 
-enum dlend_unpin_state {
-	DLEND_UNPIN_DONE,	/* nothing is pinned there */
-	DLEND_UNPIN_PINS,	/* a pin is under way there */
-	DLEND_UNPIN_BUSY,	/* chunks of the VM are being unpinned */
-};
-
-static enum dlend_unpin_state dlend_unpin_state(struct dlend_vm *vm, u64 gpa, u64 last)
+/* Is nothing pinned there, and no chunk of the VM being unpinned? */
+static bool dlend_unpin_is_over(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	enum dlend_unpin_state state = DLEND_UNPIN_DONE;
+	bool over;
 
 	spin_lock(&vm->lock);
-	if (dlend_unpin_pins(vm, NULL, gpa, last))
-		state = DLEND_UNPIN_PINS;
-	else if (vm->unpinning)
-		state = DLEND_UNPIN_BUSY;
+	over = !vm->unpinning && !dlend_unpin_pins(vm, NULL, gpa, last);
 	spin_unlock(&vm->lock);
-	return state;
-}
-
-/* Wait for a step.  Return: none has been made for DLEND_UNPIN_MS. */
-static bool dlend_unpin_stuck(struct dlend_vm *vm, enum dlend_unpin_state state, u64 gpa, u64 last)
-{
-	u64 steps = READ_ONCE(vm->steps);
-
-	wait_event_timeout(vm->step_done, dlend_unpin_state(vm, gpa, last) != state,
-			   msecs_to_jiffies(DLEND_UNPIN_MS));
-	return READ_ONCE(vm->steps) == steps && dlend_unpin_state(vm, gpa, last) == state;
+	return over;
 }
 
 /*
@@ -273,24 +255,22 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_vm *vm = mem->ram->vm;
 	struct dlend_unpin_turn *turn = dlend_unpin_turn(vm, gpa, last, false);
-	enum dlend_unpin_state state;
 	unsigned int halves = 0;
+	u64 steps;
 
 	for (;;) {
-		state = dlend_unpin_state(vm, gpa, last);
-		if (state == DLEND_UNPIN_DONE) {
+		steps = READ_ONCE(vm->steps);
+		if (dlend_unpin_is_over(vm, gpa, last)) {
 			kfree(xa_erase(&vm->turns, current->pid));
 			return true;
 		}
 		/* Another device's call gave way a moment ago, in this turn. */
 		if (turn && turn->at && turn->at != mem && turn->count <= DLEND_UNPIN_TURNS)
 			return true;
-		if (!dlend_unpin_stuck(vm, state, gpa, last)) {
-			if (state == DLEND_UNPIN_PINS)
-				return false;
-			halves = 0;
-			continue;
-		}
+		wait_event_timeout(vm->step_done, dlend_unpin_is_over(vm, gpa, last),
+				   msecs_to_jiffies(DLEND_UNPIN_MS));
+		if (READ_ONCE(vm->steps) != steps)
+			return false;
 		dlend_unpin_start(vm, DLEND_UNPINNERS);
 		if (++halves >= 2 && !mem->ram->iommufd && dlend_unpin_give_way(mem, gpa, last))
 			return true;
@@ -372,37 +352,29 @@ static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struc
 	list_add_tail(&mem->pinning, &vm->pins);
 }
 
-/* Try to begin.  -EBUSY: some of it is being unmapped just now; -EINTR: the build must give way. */
-static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
-{
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_vm *vm = ram->vm;
-	int err = 0;
-
-	guard(mutex)(&ram->lock);
-	if (dlend_memory_disturbed(mem))
-		return -EINTR;
-	spin_lock(&vm->lock);
-	if (dlend_unmap_calls_busy(&vm->unmaps, gpa, dlend_gpa_last(gpa, npages),
-				   dlend_ram_now_ms()))
-		err = -EBUSY;
-	else
-		dlend_pin_enter(vm, mem, mem, gpa, npages);
-	spin_unlock(&vm->lock);
-	return err;
-}
-
 /*
  * From now on a pin of @mem's is under way, and dma_unmap of these pages waits.  If some of it is
  * being unmapped, wait for the end of that first.  Return: 0; -EINTR the build must give way.
  */
 static int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
+	u64 last = dlend_gpa_last(gpa, npages);
+	struct dlend_vm *vm = mem->ram->vm;
 	int err;
 
-	while ((err = dlend_pin_begin_now(mem, gpa, npages)) == -EBUSY)
-		msleep(DLEND_TURN_MS);
-	return err;
+	for (;; msleep(DLEND_TURN_MS)) {
+		mutex_lock(&mem->ram->lock);
+		err = dlend_memory_disturbed(mem) ? -EINTR : 0;
+		spin_lock(&vm->lock);
+		if (!err && dlend_unmap_calls_busy(&vm->unmaps, gpa, last, dlend_ram_now_ms()))
+			err = -EBUSY;
+		if (!err)
+			dlend_pin_enter(vm, mem, mem, gpa, npages);
+		spin_unlock(&vm->lock);
+		mutex_unlock(&mem->ram->lock);
+		if (err != -EBUSY)
+			return err;
+	}
 }
 
 void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,

@@ -475,7 +475,7 @@ void dlend_unpin_all(struct dlend_vm *vm);
  *
  * Context: VFIO's locks are held, none of ours.
  * Return: true: so it is, or other threads of the VMM have to go on first, and VFIO calls again.
- * False: a pin has ended, so take the range away once more, and ask again.
+ * False: a pin or an unpinning has ended, so take the range away once more, and ask again.
  */
 bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last);
 
