@@ -591,12 +591,8 @@ static bool dlend_build_untold(const struct dlend_extent *extent, u32 unused)
  */
 static void dlend_build_postpone(struct dlend_memory *mem)
 {
-	struct dlend_ram *ram = mem->ram;
-	LIST_HEAD(gone);
-
-	guard(mutex)(&ram->lock);
-	dlend_books_kill_all(&ram->books, dlend_build_untold, 0, &gone);
-	dlend_ram_map_retire(ram, &gone);
+	guard(mutex)(&mem->ram->lock);
+	dlend_ram_map_kill(mem->ram, dlend_build_untold, 0);
 }
 
 static int dlend_build_stages(struct dlend_memory *mem, u32 how)

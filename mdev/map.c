@@ -147,7 +147,11 @@ static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 	}
 }
 
-void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
+/*
+ * Extents that left the books leave the aperture: unmapped and flushed when it returns.  Slots that
+ * no lender has heard of are free.  The others are in quarantine, and their extents in ram->dead.
+ */
+static void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 {
 	struct dlend_extent *extent, *tmp;
 
@@ -179,14 +183,23 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent)
 	dlend_books_bury(&ram->books, extent);
 }
 
-void dlend_ram_map_kill_all(struct dlend_ram *ram)
+bool dlend_ram_map_kill(struct dlend_ram *ram,
+			bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg)
 {
 	LIST_HEAD(gone);
+	bool hit;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_ram_disturb(ram);
-	dlend_books_kill_all(&ram->books, NULL, 0, &gone);
+	dlend_books_kill_all(&ram->books, match, arg, &gone);
+	hit = !list_empty(&gone);
 	dlend_ram_map_retire(ram, &gone);
+	return hit;
+}
+
+void dlend_ram_map_kill_all(struct dlend_ram *ram)
+{
+	dlend_ram_disturb(ram);
+	dlend_ram_map_kill(ram, NULL, 0);
 }
 
 /*
@@ -529,13 +542,11 @@ static bool dlend_loss_of_build(const struct dlend_extent *extent, u32 build)
 void dlend_loss_undo(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	LIST_HEAD(gone);
 	LIST_HEAD(out);
 
 	mutex_lock(&ram->loss_lock);
 	mutex_lock(&ram->lock);
-	dlend_books_kill_all(&ram->books, dlend_loss_of_build, mem->build, &gone);
-	dlend_ram_map_retire(ram, &gone);
+	dlend_ram_map_kill(ram, dlend_loss_of_build, mem->build);
 	dlend_books_take_build(&ram->books, mem->build, &out);
 	dlend_ram_map_remove(ram, &out);
 	dlend_unpin_add(ram->vm, &out);

@@ -61,7 +61,6 @@ static void dlend_vm_free(struct kref *ref)
 	void *turn;
 
 	lockdep_assert_held(&dlend_rams_lock);
-	list_del(&vm->node);
 	mutex_destroy(&vm->watch_lock);
 	destroy_workqueue(vm->wq);
 	xa_for_each(&vm->turns, pid, turn)

@@ -98,7 +98,6 @@ struct dlend_unpinner {
 
 /**
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
- * @node: among all
  * @ref: references of its RAM
  * @kvm: stays as long as there is a watcher; or NULL
  * @vmm: process that opened the first device; tells VMs without KVM apart
@@ -122,7 +121,6 @@ struct dlend_unpinner {
  * @wakeups: how often it has woken up
  */
 struct dlend_vm {
-	struct list_head node;
 	struct kref ref;
 	struct kvm *kvm;
 	struct dlend_party vmm;
@@ -600,16 +598,18 @@ int dlend_map_tell(struct dlend_memory *mem);
 bool dlend_map_others_due(const struct dlend_memory *mem);
 
 /**
- * dlend_ram_map_retire - extents that left the books leave the aperture
+ * dlend_ram_map_kill - extents leave books and aperture
  * @ram: (in, out) RAM
- * @gone: (in, out) extents; empty afterwards
+ * @match: (in) which ones, NULL: all
+ * @arg: (in) for @match
  *
- * Unmapped and flushed when it returns.  Slots that no lender has heard of are free.  The others
- * are in quarantine, and their extents in ram->dead.
+ * Unmapped and flushed when it returns; their chunks are loose.  Slots that no lender has heard of
+ * are free.  The others are in quarantine, and their extents in ram->dead.
  *
- * Context: ram->lock held.
+ * Context: ram->lock held. Return: were there any?
  */
-void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone);
+bool dlend_ram_map_kill(struct dlend_ram *ram,
+			bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg);
 
 /**
  * dlend_ram_map_bury - no lender has a dead extent any more

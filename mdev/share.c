@@ -26,51 +26,43 @@
 #include "ram.h"
 #include "trace.h"
 
-static LIST_HEAD(dlend_vms);	/* under dlend_rams_lock */
-
 /* The VM of @mem, with a reference; it is made if it has no RAM yet.  NULL: out of memory. */
 static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 {
 	struct dlend_party vmm = dlend_vmm_party(mem->vmm.task);
-	struct dlend_vm *vm;
+	struct dlend_vm *vm __free(kvfree) = NULL;
+	struct dlend_ram *ram;
 
 	lockdep_assert_held(&dlend_rams_lock);
-	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->kvm || (!vm->kvm && !dlend_party_same(vm->vmm, vmm)))
-			continue;
-		kref_get(&vm->ref);
-		return vm;
+	list_for_each_entry(ram, &dlend_rams, node) {
+		if (ram->vm->kvm == mem->kvm && (mem->kvm || dlend_party_same(ram->vm->vmm, vmm))) {
+			kref_get(&ram->vm->ref);
+			return ram->vm;
+		}
 	}
 	vm = kvzalloc_obj(*vm, DLEND_BOOKS_GFP);
-	if (!vm)
+	if (!vm || dlend_unpin_init(vm))
 		return NULL;
-	if (dlend_unpin_init(vm)) {
-		kvfree(vm);
-		return NULL;
-	}
 	kref_init(&vm->ref);
 	vm->kvm = mem->kvm;
 	vm->vmm = vmm;
 	mutex_init(&vm->watch_lock);
-	list_add_tail(&vm->node, &dlend_vms);
-	return vm;
+	return_ptr(vm);
 }
 
 static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 {
 	const struct dlend_session_ref *session = &mem->lease->ref;
-	struct dlend_ram *ram = kzalloc_obj(*ram, DLEND_BOOKS_GFP);
-	int err;
+	struct dlend_ram *ram __free(kfree) = kzalloc_obj(*ram, DLEND_BOOKS_GFP);
 
 	if (!ram)
 		return ERR_PTR(-ENOMEM);
 	ram->ap = dlend_session_live(session) ? dlend_link_aperture(session->link) : NULL;
-	ram->vm = ram->ap ? dlend_vm_get(mem) : NULL;
-	if (!ram->vm) {
-		err = ram->ap ? -ENOMEM : -ENOTCONN;
-		kfree(ram);
-		return ERR_PTR(err);
-	}
+	if (!ram->ap)
+		return ERR_PTR(-ENOTCONN);
+	ram->vm = dlend_vm_get(mem);
+	if (!ram->vm)
+		return ERR_PTR(-ENOMEM);
 	ram->iommufd = mem->vdev->iommufd_access;
 	ram->lowmem = mem->lowmem;
 	ram->session = *session;
@@ -85,7 +77,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 	ram->holes = true;
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_map_init(ram);
-	return ram;
+	return_ptr(ram);
 }
 
 /* May @mem share @ram?  The list of who shares is in ram.h. */
@@ -144,45 +136,29 @@ static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
  * @mem is no member any more: nothing waits for its lender's answers.  If it was not fenced, its
  * device may still reach all slots that its lender was told of.  So the extents of these leave the
  * books, and other members get new ones.
- * Return: were windows taken from others?
  */
-static bool dlend_ram_forget(struct dlend_memory *mem, bool fenced)
+static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent, *tmp;
-	LIST_HEAD(gone);
-	bool hit;
+	bool hit = false;
 
-	lockdep_assert_held(&ram->lock);
+	guard(mutex)(&ram->loss_lock);
+	if (!fenced)
+		dlend_members_shut(ram);
+	mutex_lock(&ram->lock);
 	if (fenced)
 		dlend_books_leave(&ram->books, mem->id);
 	else
-		dlend_books_kill_all(&ram->books, dlend_ram_is_told, mem->id, &gone);
-	hit = !list_empty(&gone);
+		hit = dlend_ram_map_kill(ram, dlend_ram_is_told, mem->id);
 	if (hit)
 		dlend_ram_disturb(ram);
-	dlend_ram_map_retire(ram, &gone);
 	list_for_each_entry_safe(extent, tmp, &ram->dead, node)
 		if (dlend_told_leave(&extent->told, mem->id, fenced))
 			dlend_ram_map_bury(ram, extent);
 	ram->member[mem->id] = NULL;
-	return hit;
-}
-
-static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
-{
-	struct dlend_ram *ram = mem->ram;
-	bool hit;
-
-	mutex_lock(&ram->loss_lock);
-	if (!fenced)
-		dlend_members_shut(ram);
-	mutex_lock(&ram->lock);
-	hit = dlend_ram_forget(mem, fenced);
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, hit);
-	mutex_unlock(&ram->loss_lock);
-	dlend_ram_put(ram);
 }
 
 struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_device *vdev,
@@ -424,6 +400,7 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
 	dlend_memory_close(mem);
 	dlend_unpin_leave(mem);
 	dlend_ram_leave(mem, acked);
+	dlend_ram_put(mem->ram);
 	dlend_ranges_clear(&mem->slots.ranges);
 	mutex_destroy(&mem->close_lock);
 	dlend_vmm_drop(&mem->vmm);
