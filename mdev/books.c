@@ -480,15 +480,9 @@ static bool dlend_told_over(const struct dlend_told *told)
 
 bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id)
 {
-	switch (news) {
-	case DLEND_NEWS_GONE:
-		return dlend_told_member(told, id);
-	case DLEND_NEWS_UNSURE:
-		return told->unsure & BIT(id);
-	case DLEND_NEWS_NEW:
-		return !dlend_told_member(told, id);
-	}
-	return false;
+	u32 set = news == DLEND_NEWS_UNSURE ? told->unsure : told->members;
+
+	return !(set & BIT(id)) == (news == DLEND_NEWS_NEW);
 }
 
 void dlend_told_ask(struct dlend_told *told, enum dlend_news news, u32 id)
@@ -503,10 +497,9 @@ bool dlend_told_answer(struct dlend_told *told, enum dlend_news news, u32 id, bo
 	if (!told->asked)
 		return false;
 	told->asked = false;
-	if (news == DLEND_NEWS_NEW) {
-		if (!ok)
-			told->unsure |= BIT(id);
-	} else if (ok) {
+	if (news == DLEND_NEWS_NEW && !ok)
+		told->unsure |= BIT(id);
+	if (news != DLEND_NEWS_NEW && ok) {
 		told->members &= ~BIT(id);
 		told->unsure &= ~BIT(id);
 	}

@@ -245,10 +245,8 @@ static void dlend_search_take_due(struct dlend_memory *mem, u32 how)
 	guard(mutex)(&ram->lock);
 	mem->how = how;
 	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
-	mem->due_all = ram->due_all;
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
-	ram->due_all = false;
 }
 
 /* The build is over; with an error, what it looked at is due again. */
@@ -257,14 +255,10 @@ static void dlend_search_end(struct dlend_memory *mem, int err)
 	struct dlend_ram *ram = mem->ram;
 
 	/* The build did not reach its end, or what it found is gone again. */
-	if (err) {
-		if (mem->due_all)
-			dlend_ram_due(ram, NULL);
+	if (err)
 		dlend_ram_due(ram, &mem->due);
-	}
 	dlend_ranges_clear(&mem->due);
 	dlend_ranges_clear(&mem->walk);
-	mem->due_all = false;
 	WRITE_ONCE(ram->holes, true);
 }
 
@@ -289,8 +283,8 @@ static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
 
 static int dlend_search_probe(struct dlend_memory *mem)
 {
-	struct dlend_prober p = dlend_search_prober(mem, &mem->walk, !mem->due_all);
-	bool all = mem->due_all || mem->how & DLEND_BUILD_ANEW;
+	struct dlend_prober p = dlend_search_prober(mem, &mem->walk, !mem->due.all);
+	bool all = mem->due.all || mem->how & DLEND_BUILD_ANEW;
 	int err;
 
 	dlend_ranges_clear(&mem->walk);
@@ -329,17 +323,10 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 	return err;
 }
 
-static int dlend_search_look(struct dlend_memory *mem, u64 *found)
-{
-	int err = dlend_watch_read_slots(mem);
-	struct dlend_prober p = dlend_search_prober(mem, &mem->slots.ranges, true);
-
-	return err ?: dlend_prober_look(&p, &mem->turn, found);
-}
-
 void dlend_memory_look(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
+	struct dlend_prober p;
 	u64 found;
 	int ret;
 
@@ -355,7 +342,9 @@ void dlend_memory_look(struct dlend_memory *mem)
 	mem->build_lost = ram->lost;
 	WRITE_ONCE(ram->holes, false);
 	mutex_unlock(&ram->lock);
-	ret = dlend_search_look(mem, &found);
+	ret = dlend_watch_read_slots(mem);
+	p = dlend_search_prober(mem, &mem->slots.ranges, true);
+	ret = ret ?: dlend_prober_look(&p, &mem->turn, &found);
 	if (ret || mem->turn.tried)
 		WRITE_ONCE(ram->holes, true);
 	if (ret == 1) {

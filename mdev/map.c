@@ -40,16 +40,15 @@
 static int dlend_ram_map_alloc(struct dlend_ram *ram, const struct dlend_vmm *vmm,
 			       struct dlend_extent *extent)
 {
+	static const u32 align[] = { SZ_1G, SZ_2M, SZ_4K };
 	struct dlend_slot *slot = ERR_PTR(-ENOSPC);
+	u32 i;
 
 	CLASS(dlend_charge, charge)(vmm);
-	if (extent->size == SZ_1G)
-		slot = dlend_slot_alloc(ram->ap, extent->size, SZ_1G, 0, DLEND_SLOT_RAM);
-	if (IS_ERR(slot) && extent->size >= SZ_2M)
-		slot = dlend_slot_alloc(ram->ap, extent->size, SZ_2M, extent->gpa & (SZ_2M - 1),
-					DLEND_SLOT_RAM);
-	if (IS_ERR(slot))
-		slot = dlend_slot_alloc(ram->ap, extent->size, 0, 0, DLEND_SLOT_RAM);
+	for (i = 0; i < ARRAY_SIZE(align) && IS_ERR(slot); i++)
+		if (extent->size >= align[i])
+			slot = dlend_slot_alloc(ram->ap, extent->size, align[i],
+						extent->gpa & (align[i] - 1), DLEND_SLOT_RAM);
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
 	extent->slot = slot;
@@ -518,11 +517,11 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return;
-	dlend_pin_unmap_begins(vm, gpa, last);
+	dlend_pin_unmap_note(vm, gpa, last, true);
 	do {
 		hit |= dlend_loss_take(mem, gpa, last);
 	} while (!dlend_unpin_await(mem, gpa, last));
-	dlend_pin_unmap_ends(vm, gpa, last);
+	dlend_pin_unmap_note(vm, gpa, last, false);
 	if (!hit)
 		return;
 	/* The VMM was kept so long. */

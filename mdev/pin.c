@@ -183,28 +183,22 @@ void dlend_unpin_all(struct dlend_vm *vm)
 
 /* For dma_unmap */
 
-/* dlend_pin_under_way(); vm->lock is held. */
-static bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa,
-			     u64 last)
+bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
 {
 	const struct dlend_memory *mem;
+	bool pins = false;
 
-	lockdep_assert_held(&vm->lock);
+	spin_lock(&vm->lock);
 	list_for_each_entry(mem, &vm->pins, pinning)
-		if ((!via || mem->via == via) && mem->pin_gpa <= last && mem->pin_last >= gpa)
-			return true;
-	return false;
+		pins |= (!via || mem->via == via) && mem->pin_gpa <= last && mem->pin_last >= gpa;
+	spin_unlock(&vm->lock);
+	return pins;
 }
 
 /* Is nothing pinned there, and no chunk of the VM being unpinned? */
 static bool dlend_unpin_is_over(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	bool over;
-
-	spin_lock(&vm->lock);
-	over = !vm->unpinning && !dlend_unpin_pins(vm, NULL, gpa, last);
-	spin_unlock(&vm->lock);
-	return over;
+	return !dlend_pin_under_way(vm, NULL, gpa, last) && !READ_ONCE(vm->unpinning);
 }
 
 /*
@@ -318,17 +312,13 @@ int dlend_unpin_init(struct dlend_vm *vm)
 
 /* Pins under way */
 
-void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
+void dlend_pin_unmap_note(struct dlend_vm *vm, u64 gpa, u64 last, bool begins)
 {
 	spin_lock(&vm->lock);
-	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
-	spin_unlock(&vm->lock);
-}
-
-void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
-{
-	spin_lock(&vm->lock);
-	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	if (begins)
+		dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	else
+		dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
 	spin_unlock(&vm->lock);
 }
 
@@ -406,16 +396,6 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 	wake_up_all(&vm->step_done);
 }
 
-bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
-{
-	bool pins;
-
-	spin_lock(&vm->lock);
-	pins = dlend_unpin_pins(vm, via, gpa, last);
-	spin_unlock(&vm->lock);
-	return pins;
-}
-
 void dlend_pin_await(const struct dlend_memory *via)
 {
 	struct dlend_vm *vm = via->ram->vm;
@@ -454,25 +434,24 @@ static void dlend_pin_count(struct dlend_memory *mem, ktime_t since)
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
 		    bool build)
 {
-	u32 done = 0, count;
+	u32 done, count;
 	ktime_t since;
 	int err = 0;
 	u64 gpa;
 
-	while (!err && done < chunk->npages) {
-		if (build && done && dlend_memory_disturbed(via)) {
-			err = -EINTR;
+	for (done = 0; done < chunk->npages; done += count) {
+		err = build && done && dlend_memory_disturbed(via) ? -EINTR : 0;
+		if (err)
 			break;
-		}
 		gpa = dlend_gpa_end(chunk->gpa, done);
 		count = dlend_pin_batch_len(gpa, chunk->npages - done);
 		since = ktime_get();
 		err = dlend_pin_batch(via, gpa, count, chunk->prot, pages + done);
 		if (build)
 			dlend_pin_count(via, since);
-		if (!err)
-			done += count;
 		cond_resched();
+		if (err)
+			break;
 	}
 	if (err)
 		dlend_unpin_pages(via, chunk->gpa, done);

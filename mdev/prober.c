@@ -287,47 +287,38 @@ static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_en
 	return err;
 }
 
-static int dlend_prober_walk(struct dlend_prober *p)
+/* The first range that ends above @pos and in which RAM may be. */
+static bool dlend_prober_next_range(struct dlend_prober *p, u64 pos, struct dlend_range *range)
 {
-	struct dlend_range range;
-	u64 pos = 0;
-	int err = 0;
-
-	if (!p->where)
-		return dlend_prober_walk_range(p, 0, p->max);
-	while (!err && pos < p->max && dlend_ranges_next(p->where, pos, &range)) {
-		pos = max(pos, range.start);
-		range.end = min(range.end, p->max);
-		err = dlend_prober_walk_range(p, pos, range.end);
-		pos = range.end;
-	}
-	return err;
+	*range = (struct dlend_range){ 0, p->max };
+	if (pos >= p->max || (p->where && !dlend_ranges_next(p->where, pos, range)))
+		return false;
+	range->start = max(range->start, pos);
+	range->end = min(range->end, p->max);
+	return range->start < range->end;
 }
 
 int dlend_prober_run(struct dlend_prober *p)
 {
-	int err;
+	struct dlend_range range = {};
+	int err = 0;
 
 	p->max = ALIGN_DOWN(p->max, DLEND_GUEST_PAGE);
-	err = dlend_prober_walk(p);
+	while (!err && dlend_prober_next_range(p, range.end, &range))
+		err = dlend_prober_walk_range(p, range.start, range.end);
 	return err == DLEND_UNPINNABLE ? -EFAULT : err;
 }
 
 /* The first hole from @pos on, where RAM may be. */
 static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend_range *hole)
 {
-	struct dlend_range range = { 0, p->max };
 	u64 next, end;
 
-	while (pos < p->max) {
-		if (p->where && !dlend_ranges_next(p->where, pos, &range))
-			return false;
-		pos = max(pos, range.start);
-		next = U64_MAX;
-		end = p->ops->known(p->ctx, pos, &next);
-		if (end <= pos) {
-			*hole = (struct dlend_range){ pos, min3(next, range.end, p->max) };
-			return pos < hole->end;
+	while (dlend_prober_next_range(p, pos, hole)) {
+		end = p->ops->known(p->ctx, hole->start, &next);
+		if (end <= hole->start) {
+			hole->end = min(next, hole->end);
+			return true;
 		}
 		pos = end;
 	}

@@ -134,7 +134,7 @@ void dlend_ram_due(struct dlend_ram *ram, const struct dlend_ranges *ranges)
 	u32 i;
 
 	guard(mutex)(&ram->lock);
-	ram->due_all |= !ranges;
+	ram->due.all |= !ranges || ranges->all;
 	for (i = 0; ranges && i < ranges->count; i++)
 		dlend_ram_add_due(ram, ranges->range[i].start, ranges->range[i].end - 1);
 }

@@ -162,7 +162,6 @@ struct dlend_vm {
  * @lost: grows with everything that a running build must notice
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
- * @due_all: RAM may have come anywhere
  * @holes: RAM may come without a word, as the memory slots have holes
  * @dead: extents that have left the books, while members' lenders may still map them
  * @tell_work: tells these lenders
@@ -188,7 +187,7 @@ struct dlend_ram {
 	u64 lost;
 	u32 build;
 	struct dlend_ranges due;
-	bool due_all, holes;
+	bool holes;
 	struct list_head dead;
 	struct work_struct tell_work;
 	struct work_struct down_work;
@@ -220,7 +219,6 @@ struct dlend_ram {
  * @pin_err: error of the last pin call of this build that ended it
  * @pages: of one chunk, while it is being pinned
  * @due: of @ram, as the current build took it
- * @due_all: of @ram, as the current build took it
  * @how: DLEND_BUILD_* of the current build
  * @announced: in the current build, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
@@ -257,7 +255,7 @@ struct dlend_memory {
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk;
 	struct dlend_memslots slots;
-	bool due_all, announced, watches, passed_told;
+	bool announced, watches, passed_told;
 	u32 how;
 	u64 unpinnable;
 	struct dlend_prober_turn turn;
@@ -332,7 +330,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 {
 	lockdep_assert_held(&ram->lock);
 	if (last == U64_MAX || dlend_ranges_add(&ram->due, gpa, last + 1))
-		ram->due_all = true;
+		ram->due.all = true;
 	WRITE_ONCE(ram->holes, true);
 }
 
@@ -542,17 +540,15 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool try);
 
 /**
- * dlend_pin_unmap_begins - VFIO has called dma_unmap of one device of a VM
+ * dlend_pin_unmap_note - VFIO has called dma_unmap of one device of a VM, or that call returns
  * @vm: (in, out) VM
  * @gpa: (in) first address
  * @last: (in) last address
+ * @begins: (in) true: the call begins
  *
  * Context: may sleep; takes vm->lock.
  */
-void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
-
-/** dlend_pin_unmap_ends - that call returns. Context: as dlend_pin_unmap_begins(). */
-void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
+void dlend_pin_unmap_note(struct dlend_vm *vm, u64 gpa, u64 last, bool begins);
 
 /** dlend_pin_unmaps_under_way - is there one, or was there one a moment ago? Context: any. */
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);

@@ -41,11 +41,13 @@ static inline u64 dlend_gpa_last(u64 gpa, u32 npages)
 
 /**
  * struct dlend_ranges - a set; all zero is the empty set
+ * @all: the user's, who may take the set for all there is; dlend_ranges_clear() ends that
  * @range: @count ranges, by address; no two of them overlap or touch
  * @count: how many
  * @room: for how many there is memory
  */
 struct dlend_ranges {
+	bool all;
 	struct dlend_range *range;
 	u32 count, room;
 };

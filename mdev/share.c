@@ -73,7 +73,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 	mutex_init(&ram->loss_lock);
 	mutex_init(&ram->lock);
 	dlend_books_init(&ram->books);
-	ram->due_all = true;
+	ram->due.all = true;
 	ram->holes = true;
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_map_init(ram);
@@ -191,30 +191,6 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 
 /* The end of a member */
 
-static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
-{
-	struct dlend_memory *mem;
-	u32 i;
-
-	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(mem, ram, i)
-		if (mem->user)
-			return mem;
-	return NULL;
-}
-
-static bool dlend_members_any_open(const struct dlend_ram *ram)
-{
-	const struct dlend_memory *mem;
-	u32 i;
-
-	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(mem, ram, i)
-		if (!mem->closed)
-			return true;
-	return false;
-}
-
 /* How long the other devices of a VM have to stop. */
 #define DLEND_QUIET_MS	1000u
 
@@ -229,13 +205,16 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_memory *to;
 	struct dlend_chunk *chunk;
+	u32 i;
 
 	guard(mutex)(&ram->lock);
 	chunk = dlend_books_find_owned(&ram->books, gpa, mem);
 	if (!chunk)
 		return NULL;
 	*copy = *chunk;
-	to = dlend_members_find_user(ram);
+	dlend_for_each_member(to, ram, i)
+		if (to->user)
+			break;
 	if (!to)
 		return ERR_PTR(-ENODEV);
 	dlend_pin_begin_for(mem, to, chunk);
@@ -308,11 +287,16 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 void dlend_memory_cut(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
+	struct dlend_memory *open;
+	u32 i;
 
 	mutex_lock(&ram->lock);
 	WRITE_ONCE(mem->closed, true);
 	dlend_members_use(mem, false);
-	ram->over = !dlend_members_any_open(ram);
+	dlend_for_each_member(open, ram, i)
+		if (!open->closed)
+			break;
+	ram->over = !open;
 	/*
 	 * No member needs the extents, but this one's device may still do DMA.  So the aperture is
 	 * unmapped now, and the slots are free when the lender has been told.

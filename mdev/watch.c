@@ -289,13 +289,13 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	dlend_ranges_clear(&bars);
 }
 
-/* Slots that are new since the last time, into @added.  -ENOMEM: it may be anything. */
+/* Slots that are new since the last time, into @added (or NULL).  -ENOMEM: it may be anything. */
 static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
 {
 	struct dlend_memslots now = {};
 	int err = dlend_memslots_read(vm->kvm, &now);
 
-	if (!err)
+	if (!err && added)
 		err = dlend_ranges_add_without(added, &now.ranges, &vm->slots.ranges);
 	dlend_ranges_clear(&vm->slots.ranges);
 	vm->slots = now;
@@ -319,11 +319,6 @@ static bool dlend_watch_slots(struct dlend_vm *vm)
 		dlend_watch_added(vm, err ? NULL : &added);
 	dlend_ranges_clear(&added);
 	return true;
-}
-
-static bool dlend_watch_rests(const struct dlend_vm *vm)
-{
-	return vm->still >= DLEND_WATCH_STILL && !vm->holes;
 }
 
 /* One device of each link looks; no device does where there are no holes. */
@@ -351,7 +346,8 @@ static void dlend_watch_look(struct dlend_vm *vm)
 
 static void dlend_watch_sleep(struct dlend_vm *vm)
 {
-	unsigned int us = dlend_watch_rests(vm) ? DLEND_WATCH_REST_US : DLEND_WATCH_US;
+	bool rests = vm->still >= DLEND_WATCH_STILL && !vm->holes;
+	unsigned int us = rests ? DLEND_WATCH_REST_US : DLEND_WATCH_US;
 	ktime_t time = ns_to_ktime(us * NSEC_PER_USEC);
 
 	vm->wakeups++;
@@ -387,20 +383,15 @@ static int dlend_watch_run(void *arg)
 
 static int dlend_watch_start(struct dlend_vm *vm)
 {
-	struct dlend_ranges all = {};
+	int err = dlend_watch_read(vm, NULL);
 	struct task_struct *task;
-	int err;
 
-	err = dlend_watch_read(vm, &all);
-	dlend_ranges_clear(&all);
 	if (err)
 		return err;
 	vm->still = 0;
 	task = kthread_run(dlend_watch_run, vm, "dlend-watch");
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	vm->task = task;
-	return 0;
+	vm->task = IS_ERR(task) ? NULL : task;
+	return PTR_ERR_OR_ZERO(task);
 }
 
 void dlend_watch_begin(struct dlend_memory *mem)
