@@ -22,11 +22,8 @@
  */
 #include <linux/delay.h>
 #include <linux/device.h>
-#include <linux/jiffies.h>
-#include <linux/ktime.h>
 #include <linux/math.h>
 #include <linux/moduleparam.h>
-#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/vfio.h>

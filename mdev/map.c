@@ -26,7 +26,6 @@
 #include <linux/device.h>
 #include <linux/mm.h>
 #include <linux/pfn.h>
-#include <linux/sched.h>
 #include <linux/sizes.h>
 #include <linux/vfio.h>
 

@@ -55,9 +55,7 @@
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
-#include <linux/list.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/vfio.h>
 #include <dlend/compat.h>

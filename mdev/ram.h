@@ -54,12 +54,9 @@
 #include <linux/jiffies.h>
 #include <linux/kref.h>
 #include <linux/ktime.h>
-#include <linux/list.h>
-#include <linux/lockdep.h>
 #include <linux/memcontrol.h>
 #include <linux/mutex.h>
 #include <linux/sched/mm.h>
-#include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -70,9 +67,6 @@
 #include "ranges.h"
 
 struct dlend_aperture;
-struct kvm;
-struct page;
-struct task_struct;
 
 /**
  * struct dlend_memslots - what is known of a VM's memory slots; all zero: nothing

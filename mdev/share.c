@@ -16,9 +16,7 @@
  * Must not know how RAM is found, mapped or told.
  */
 #include <linux/delay.h>
-#include <linux/err.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/vfio.h>
 #include <dlend/compat.h>

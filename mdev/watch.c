@@ -24,14 +24,11 @@
  * Must not know pins, books, apertures or messages.
  */
 #include <linux/device.h>
-#include <linux/err.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/kvm_host.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
-#include <linux/sched.h>
-#include <linux/sched/mm.h>
 #include <linux/srcu.h>
 #include <linux/vfio.h>
 
