@@ -31,20 +31,20 @@
 #include "native.h"
 
 /*
- * An attached device reaches its own BARs, at the bus addresses by which its driver knows them: a
- * disk may fetch commands from memory of its own.  The kernel's IO addresses of RAM are elsewhere
- * (domain.c, root.c).
+ * An attached device reaches its own BARs, at the bus addresses by which its driver knows them: for
+ * example, a disk may fetch commands from its own memory.  The kernel's IO addresses of RAM are
+ * others (domain.c, root.c).
  */
 
 #define DLEND_NATIVE_REACH_MS	1000
 
-/* It is to reach them, or not, as while it is being reset. */
+/* @on: the device shall reach its BARs. While it is being reset, it must not. */
 static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_lease *lease, bool on)
 {
 	struct dlend_p2p_member *m = &fn->p2p;
 	struct dlend_p2p_dev dev;
 
-	memcpy(&dev, &m->dev, sizeof(dev));	/* with all padding: it is compared */
+	memcpy(&dev, &m->dev, sizeof(dev));	/* with all padding, as it is compared */
 	dev.epoch = lease->epoch;
 	dev.source = on;
 	dev.target = on;
@@ -63,20 +63,20 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
 	m->dev.clique = DLEND_CFG_CLIQUE_NONE;
 	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++) {
-		/* The rest of the page of a smaller one is nobody's. */
+		/* Of a smaller BAR, the rest of its page is not the device's. */
 		if (!fn->claim.lease->bar[i].phys || fn->info.bar[i].size < PAGE_SIZE)
 			continue;
 		m->dev.bar[i].size = fn->info.bar[i].size;
 		m->dev.bar[i].gpa = dlend_cfg_bar_addr(&fn->cfg, i);
 	}
-	/* Its party has no other device, and no driver is told of a clique. */
+	/* The party has no other device, and no driver is told of a clique. */
 	dlend_p2p_join(m, NULL);
 	dlend_native_reach(fn, fn->claim.lease, true);
 }
 
-/* Who has a claim of ours: no process has this number. */
+/* The party of all claims here: no process has this number. */
 #define DLEND_NATIVE_PARTY	((struct dlend_party){ .pid = -1 })
-/* Somebody's last lease may not be over yet: a reset takes some time. */
+/* The last lease of the device may not be over yet: a reset takes some time. */
 #define DLEND_NATIVE_WAIT_MS	60000
 #define DLEND_NATIVE_PAUSE_MS	50
 
@@ -85,7 +85,7 @@ static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
 	return container_of(claim, struct dlend_native_fn, claim);
 }
 
-/* Its lender lets nobody reach its BARs meanwhile, itself neither. */
+/* During the reset the lender lets no device reach these BARs, not even their own. */
 static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *lease)
 {
 	int ret;
@@ -102,7 +102,7 @@ static void dlend_native_reset_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
 	struct dlend_lease *lease = fn->claim.lease;
-	/* One that is asked for from now on has a turn of its own. */
+	/* A reset that is asked for from now on queues this work again. */
 	bool reset = READ_ONCE(fn->resetting);
 	int ret = 0;
 
@@ -209,8 +209,8 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 }
 
 /*
- * All attached devices are one party, this host, and each could fire the others' vectors.  So none
- * that somebody else makes do DMA may have such.
+ * All attached devices are one party, this host, and each could fire the direct vectors of the
+ * others.  So a device has none while a program or a guest, by VFIO, decides what DMA it does.
  */
 static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **why)
 {
@@ -227,7 +227,7 @@ static void dlend_native_op_irqs_again(struct dlend_claim *claim)
 {
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 
-	/* Once there is none, it is cancelled. */
+	/* When the lease is given back, dlend_native_return() cancels this work. */
 	if (fn->claim.lease)
 		queue_work(claim->wq, &fn->again_work);
 }
@@ -237,7 +237,7 @@ static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 	unsigned long flags;
 
-	/* A direct one is not INTx: its processors need no lock that all vectors have. */
+	/* A direct interrupt is never INTx, and must not take a lock that all vectors share. */
 	if (!direct) {
 		raw_spin_lock_irqsave(&fn->lock, flags);
 		fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
@@ -266,7 +266,7 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 
 /* The lease */
 
-/* Asked for on the offer's workqueue, as the borrower wants it. */
+/* The borrower wants to be asked for a lease on the offer's workqueue. */
 struct dlend_native_ask {
 	struct work_struct work;
 	struct dlend_native_fn *fn;
@@ -282,7 +282,10 @@ static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lea
 	raw_spin_unlock_irq(&fn->lock);
 }
 
-/* A grant is noted on this queue, too: what follows there may take one that is not for a stray. */
+/*
+ * The lease is noted on the same queue: strays are returned there, and a lease that was granted but
+ * not noted yet would be taken for one.
+ */
 static void dlend_native_ask_work(struct work_struct *work)
 {
 	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
@@ -340,7 +343,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 
 /* Taking and giving */
 
-/* Return: 0; -errno and @fn->why: then it is claimed, and nothing else. */
+/* Return: 0; or -errno and @fn->why: then the function is claimed, but has no lease. */
 static int dlend_native_take(struct dlend_native_fn *fn)
 {
 	int ret;
@@ -378,13 +381,13 @@ give_back:
 
 /*
  * struct dlend_native_place - an offer that may be attached
- * @node: among all
- * @with: while @busy: among those of its IOMMU group
- * @group: number of that group or -errno (dlend_native_group_of()), while @busy or attached: what
- *	the lender says then does not change who is attached with whom
- * @fn: what is attached, or NULL
- * @busy: its group is being attached or detached, by one thread, without attach_lock: drivers and
- *	lenders take their time
+ * @node: among all places
+ * @with: while @busy: among the places of its IOMMU group
+ * @group: while @busy or attached: number of that group, or -errno (dlend_native_group_of()). News
+ *	of the lender do not change it
+ * @fn: the function that is attached, or NULL
+ * @busy: one thread attaches or detaches its group. The thread does not hold attach_lock, as
+ *	drivers and lenders take their time
  * @why: why the last attempt failed; "" if it did not
  */
 struct dlend_native_place {
@@ -399,13 +402,13 @@ struct dlend_native_place {
 static DEFINE_MUTEX(dlend_native_attach_lock);
 static LIST_HEAD(dlend_native_places);
 static DECLARE_WAIT_QUEUE_HEAD(dlend_native_idle);
-static unsigned int dlend_native_turns;		/* ends of being busy */
+static unsigned int dlend_native_turns;		/* how often a group has ceased to be busy */
 
 static void dlend_native_lost_work(struct work_struct *work);
 
-/* Groups: with attach_lock */
+/* Groups: attach_lock is held */
 
-/* Return: number, or -errno: its lender does not offer it, so nothing is known of its group. */
+/* Return: number; or -errno: the lender does not offer the device, so its group is not known. */
 static int dlend_native_group_of(struct dlend_native_place *place)
 {
 	unsigned int size;
@@ -428,7 +431,7 @@ static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_n
 	return dlend_native_in_group(a, b, dlend_native_group_of(b));
 }
 
-/* All of the group of @of are this thread's until dlend_native_let_go(). */
+/* Take all of the group of @of for this thread, until dlend_native_let_go(). */
 static void dlend_native_grab(struct dlend_native_place *of, struct list_head *group)
 {
 	int number = dlend_native_group_of(of);
@@ -455,7 +458,7 @@ static void dlend_native_let_go(struct list_head *group)
 	wake_up_all(&dlend_native_idle);
 }
 
-/* How many functions of a group that its lender lends are not known here yet? */
+/* How many functions of the group of @of does its lender lend that are not known here yet? */
 static unsigned int dlend_native_group_lacks(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -478,7 +481,7 @@ static bool dlend_native_group_busy(struct dlend_native_place *of)
 	return false;
 }
 
-/* Gives attach_lock up until somebody is not busy any more. */
+/* Wait, without attach_lock, until a group has ceased to be busy. */
 static void dlend_native_await_turn(void)
 {
 	unsigned int turns = dlend_native_turns;
@@ -488,7 +491,7 @@ static void dlend_native_await_turn(void)
 	mutex_lock(&dlend_native_attach_lock);
 }
 
-/* One function: busy, without attach_lock */
+/* One function of a busy group: attach_lock is not held */
 
 static void dlend_native_place_set(struct dlend_native_place *place, struct dlend_native_fn *fn,
 				   const char *why)
@@ -532,12 +535,12 @@ static void dlend_native_place_give(struct dlend_native_place *place)
 	dlend_native_return(fn);
 	dlend_native_intx_free(fn);
 	dlend_offer_release(&fn->claim);
-	/* Nothing of @fn is called any more when this returns. */
+	/* When this returns, no op of the claim is called any more. */
 	dlend_offer_flush(place->offer);
 	dlend_native_fn_put(fn);
 }
 
-/* A group: busy, without attach_lock */
+/* A busy group: attach_lock is not held */
 
 static void dlend_native_give_group(struct list_head *group)
 {
@@ -547,7 +550,7 @@ static void dlend_native_give_group(struct list_head *group)
 		dlend_native_place_give(place);
 }
 
-/* Return: the one that says why, or @of. */
+/* Give all of a group back. Return: the first place that says why it failed, or @of. */
 static struct dlend_native_place *dlend_native_give_failed(struct list_head *group,
 							   struct dlend_native_place *of)
 {
@@ -560,7 +563,7 @@ static struct dlend_native_place *dlend_native_give_failed(struct list_head *gro
 	return of;
 }
 
-/* What is claimed changes no more: is that all of the group? */
+/* The group of an offer that is claimed does not change: are these all of it? */
 static int dlend_native_group_check(struct list_head *group)
 {
 	struct dlend_native_place *first = list_first_entry(group, struct dlend_native_place, with);
@@ -607,7 +610,7 @@ static int dlend_native_plug(struct list_head *group)
 		return PTR_ERR(root);
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_root_put(root, place->fn);
-	/* One domain for all: the IOMMU core, which finds them one by one, lets no first fail. */
+	/* Before the scan: when the IOMMU core attaches the domain, that must not fail. */
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_domain_prepare(place->fn);
 	if (!ret) {
@@ -620,13 +623,13 @@ static int dlend_native_plug(struct list_head *group)
 	return ret;
 }
 
-/* Attaching and detaching: with attach_lock, which is given up meanwhile */
+/* Attaching and detaching: attach_lock is held, and given up for the work itself */
 
 static int dlend_native_check(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
 
-	/* Whoever has it says how that ends. */
+	/* The thread that has the place sets @of->why. */
 	if (of->busy)
 		return -EBUSY;
 	if (of->fn)
@@ -653,7 +656,10 @@ static int dlend_native_check(struct dlend_native_place *of)
 	return 0;
 }
 
-/* Gives attach_lock up from time to time. Return: as dlend_native_check(); -EAGAIN, -EINTR. */
+/*
+ * Wait until the whole group is known; attach_lock is given up from time to time.
+ * Return: as dlend_native_check(); -EAGAIN, -EINTR.
+ */
 static int dlend_native_await_whole(struct dlend_native_place *of)
 {
 	unsigned int waited, lacks;
@@ -680,7 +686,7 @@ static int dlend_native_await_whole(struct dlend_native_place *of)
 	return -EAGAIN;
 }
 
-/* What failed has not said why: then it was nothing that anybody can mend, as a rule memory. */
+/* A failure without a reason is none that an administrator can mend; usually it is memory. */
 static void dlend_native_say(struct dlend_native_place *place, int err)
 {
 	if (place->why[0])
@@ -707,7 +713,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	if (ret)
 		failed = dlend_native_give_failed(&group, of);
 	mutex_lock(&dlend_native_attach_lock);
-	/* One that was lost before its place knew it has been looked for in vain. */
+	/* The lost_work of a function that was lost before place->fn was set did not find it. */
 	list_for_each_entry(place, &group, with)
 		if (place->fn && READ_ONCE(place->fn->dead))
 			dlend_native_go(place->fn);
@@ -777,7 +783,7 @@ static ssize_t attached_show(struct device *dev, struct device_attribute *attr, 
 
 	guard(mutex)(&dlend_native_attach_lock);
 	place = dlend_native_find(dev);
-	/* Of one that is being attached, the kernel may not have found the device yet. */
+	/* While the place is being attached, the kernel may not have found the device yet. */
 	pdev = place && place->fn ? READ_ONCE(place->fn->pdev) : NULL;
 	return sysfs_emit(buf, "%s\n", pdev ? pci_name(pdev) : "no");
 }
@@ -848,7 +854,7 @@ DEFINE_SHOW_ATTRIBUTE(dlend_native);
 
 /* What the borrower tells of offers */
 
-/* Rules of udev attach then what shall be attached by itself. */
+/* On this event, rules of udev attach the devices that shall be attached by themselves. */
 static void dlend_native_freed(struct dlend_offer *offer)
 {
 	char ready[] = "DLEND_ATTACH=ready";
@@ -865,7 +871,7 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	if (!place)
 		return -ENOMEM;
 	place->offer = offer;
-	/* Before it is listed: from then on, another of its group may be attached with it. */
+	/* Before the place is listed: from then on, it may be attached with others of its group. */
 	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
 	if (ret) {
 		kfree(place);
@@ -907,10 +913,10 @@ static struct dlend_offer_user dlend_native_user = {
 	.vanishes = dlend_native_vanishes,
 };
 
-/* By its PCI device's "remove"; or by a detach, which leaves nothing to do. */
+/* A device was removed by its attribute "remove"; or by a detach: then lost_work finds nothing. */
 static void dlend_native_removed(struct dlend_native_fn *fn)
 {
-	/* No rescan finds it again before it is detached: that would give it another domain. */
+	/* A rescan must not find the device before it is detached: it would get another domain. */
 	raw_spin_lock_irq(&fn->lock);
 	fn->dead = true;
 	raw_spin_unlock_irq(&fn->lock);

@@ -2,15 +2,15 @@
 /*
  * Domains: IO addresses of attached devices, and what they lead to.
  *
- * IO addresses fall into segments.  A segment has a raw slot of the aperture towards the lender,
- * and the lender maps all of it at once: a message for each segment, not for each page.  What a
- * device reaches in it is decided here, page by page, in the IOMMU of this host's NTB.
+ * IO addresses are divided into segments.  A segment has a raw slot of the aperture towards the
+ * lender, and the lender maps all of it at once: one message for each segment, not for each page.
+ * Here, page by page, the IOMMU of this host's NTB is told what a device reaches in it.
  *
  *   device's address S + x --lender's IOMMU--> window + slot + x --this host's IOMMU--> RAM
  *
- * The kernel's own dma-iommu maps in atomic context.  So its domain has one segment, which is there
+ * The kernel's own dma-iommu maps in atomic context.  So its domain has one segment, which is made
  * before the device is used, and a transfer costs no message and no copy.  VFIO's domain, with the
- * memory of a VM or of a program, may wait: a segment is there from its first page on.
+ * memory of a VM or of a program, may wait: a segment is made for its first page.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -36,32 +36,32 @@
 #include <dlend/raw_slot.h>
 #include "native.h"
 
-/* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
+/* Sizes of pages that may be mapped, as bits.  A page is never larger than a segment. */
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
 
 /* Devices send interrupts by writing here: no memory can be at these IO addresses. */
 #define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
-#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
+#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with the addresses of direct interrupts */
 
 #define DLEND_NATIVE_PAGE_SIZES	3
 
 /*
  * struct dlend_native_domain - see above
  * @domain: the IOMMU core's
- * @link: of all its devices
- * @change: members come and go, segments come and go. Held while a lender is asked
- * @members: functions that reach it, under @change
+ * @link: the link to the lenders of all its members
+ * @change: held while members or segments come and go, also while a lender is asked
+ * @members: functions that reach what is mapped; under @change
  * @lock: @segments, @cut, @alive. Never held while a lender is asked
  * @alive: of @members, those whose lease is not over
  * @segments: by number: IO address >> @shift
- * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
- * @cut: its segments are out of reach, and so are new ones; for good
- * @session: the link's, as the first of its segments was made; under @change
+ * @shift: DLEND_NATIVE_ALL: the domain is dma-iommu's, and has one segment; 0: not known yet
+ * @cut: its segments are out of reach for good, and no new one is made
+ * @session: the link's session when the first of its segments was made; under @change
  * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO
  *	addresses as here; all 0 while @shift is
  * @silent: a lender did not answer when it should have unmapped its segments
- * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
- *	them; it unmaps them by other sizes
+ * @pages: how many pages of 4 KiB, 2 MiB and 1 GiB the IOMMU core has mapped for VFIO so far. It
+ *	unmaps in other sizes, so they are not subtracted
  */
 struct dlend_native_domain {
 	struct iommu_domain domain;
@@ -80,7 +80,7 @@ struct dlend_native_domain {
 
 /*
  * Does an answer say that the lease is over?  Then the device's DMA is over, too: the lender fences
- * it before it says so, or before it forgets the function.
+ * the device before it answers so.
  */
 static bool dlend_native_tell_over(int err)
 {
@@ -138,15 +138,15 @@ static bool dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 s
 	return !ret || dlend_native_tell_over(ret);
 }
 
-/* One segment for all addresses. */
+/* dlend_native_domain.shift if one segment has all addresses. */
 #define DLEND_NATIVE_ALL	63
 
 /*
  * struct dlend_native_segment - a range of IO addresses that the lender has mapped
- * @rcu: frees it, for those who look for it
- * @raw: where it leads to
+ * @rcu: frees it; others may be looking it up
+ * @raw: where it leads
  * @first, @size: the range
- * @used: bytes that are mapped or being mapped; negative: it is being given back
+ * @used: bytes that are mapped or are being mapped; negative: it is being given back
  */
 struct dlend_native_segment {
 	struct rcu_head rcu;
@@ -155,13 +155,13 @@ struct dlend_native_segment {
 	atomic64_t used;
 };
 
-/* Do segments come and go? VFIO's do. */
+/* Are segments made and given back as pages come and go?  VFIO's are. */
 static bool dlend_native_on_demand(const struct dlend_native_domain *d)
 {
 	return d->shift != DLEND_NATIVE_ALL;
 }
 
-/* Have the segment of an address stay. Return: segment; NULL: there is none. */
+/* Add @bytes to the use of an address's segment, so that it stays. Return: segment, or NULL. */
 static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
 							     u64 iova, u64 bytes)
 {
@@ -180,7 +180,7 @@ static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native
 	return seg;
 }
 
-/* Have the members up to @until (NULL: all) not reach it any more. Return: have lenders said so? */
+/* Have lenders unmap it for the members up to @until (NULL: for all). Return: have all answered? */
 static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg,
 				      struct dlend_native_fn *until)
@@ -196,14 +196,14 @@ static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 	return acked;
 }
 
-/* Let @fn reach it. */
+/* Have the lender of @fn map it. */
 static int dlend_native_segment_tell(struct dlend_native_fn *fn,
 				     const struct dlend_native_segment *seg)
 {
 	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
 }
 
-/* @hidden: (out) if it fails: no member reaches it */
+/* Have all members reach it. @hidden: (out) if that fails: does no member reach it? */
 static int dlend_native_segment_show(struct dlend_native_domain *d,
 				     struct dlend_native_segment *seg, bool *hidden)
 {
@@ -212,7 +212,7 @@ static int dlend_native_segment_show(struct dlend_native_domain *d,
 
 	list_for_each_entry(fn, &d->members, in_domain) {
 		err = dlend_native_segment_tell(fn, seg);
-		/* Its lease is over, and it is on its way out: no reason to fail the others. */
+		/* The lease is over, and @fn will leave: no reason to fail the others. */
 		if (dlend_native_tell_over(err))
 			continue;
 		if (err)
@@ -221,12 +221,12 @@ static int dlend_native_segment_show(struct dlend_native_domain *d,
 	return 0;
 
 hide:
-	/* One that did not answer may have mapped it. */
+	/* @fn included: a lender that did not answer may have mapped it. */
 	*hidden = dlend_native_segment_hide(d, seg, fn);
 	return err;
 }
 
-/* Put all of them out of reach, for good. Under lock. */
+/* Put all segments out of reach, for good. Under lock. */
 static void dlend_native_segments_cut(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
@@ -238,14 +238,14 @@ static void dlend_native_segments_cut(struct dlend_native_domain *d)
 		dlend_raw_slot_cut(seg->raw);
 }
 
-/* @acked: no lender reaches it any more. */
+/* @acked: the lenders have said that they do not reach it any more. */
 static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 {
 	dlend_raw_slot_close(seg->raw, acked);
 	kfree_rcu(seg, rcu);
 }
 
-/* Give segments back in which nothing is mapped, if they come and go. Return: was there one? */
+/* Give unused segments back, if this domain's are made on demand. Return: was there one? */
 static bool dlend_native_segments_shed(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
@@ -280,7 +280,7 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 	return raw;
 }
 
-/* Once it stands among the segments, a cut finds it; before that, d->cut says so. */
+/* A cut that comes later finds the segment; of one that came before, d->cut tells. */
 static int dlend_native_segment_store(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg)
 {
@@ -289,7 +289,7 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 		return -ENODEV;
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
-	/* A cut takes this lock, too, and waits for no I/O. */
+	/* GFP_NOIO: a cut takes this lock, too, and must not wait for I/O. */
 	return xa_err(xa_store(&d->segments, seg->first >> d->shift, seg,
 			       GFP_NOIO | __GFP_ACCOUNT));
 }
@@ -321,14 +321,14 @@ static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u
 		return 0;
 	hidden = dlend_native_segment_hide(d, seg, NULL);
 close_slot:
-	/* What a silent lender was told may still hold there. */
+	/* A silent lender may still map there: then the offsets stay in quarantine. */
 	dlend_raw_slot_close(seg->raw, hidden && !d->silent);
 free_seg:
 	kfree(seg);
 	return err;
 }
 
-/* Tell people why. */
+/* Say why a segment finds no room. */
 static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
 {
 	struct dlend_aperture_stat st = dlend_aperture_stat(dlend_link_aperture(d->link));
@@ -344,7 +344,7 @@ static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more
 		 st.largest_free >> 20);
 }
 
-/* dlend_native_segment_make() for VFIO's first page there, if need be. */
+/* Make the segment of an address, for VFIO's first page there.  Another thread may be faster. */
 static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 {
 	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
@@ -365,15 +365,18 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 }
 
 /*
- * The kernel's own IO addresses begin here: 0 and what is near it are errors of drivers.  They end
- * below the address of interrupts, so that devices with 32-bit addresses work.
+ * dma-iommu's IO addresses begin here: if a driver uses 0, or an address near it, that is an error.
+ * They end below the address of interrupts, so that devices with 32-bit addresses work.
  */
 #define DLEND_NATIVE_DMA_FIRST	((u64)SZ_256M)
 #define DLEND_NATIVE_DMA_MOST	(3 * (u64)SZ_1G + SZ_512M - SZ_256M)
 #define DLEND_NATIVE_DMA_LEAST	((u64)SZ_16M)
-/* Bits of an IO address of VFIO's: a lender's IOMMU may have fewer, and says so then. */
+/* Bits of VFIO's IO addresses.  If a lender's IOMMU has fewer, its map fails. */
 #define DLEND_NATIVE_BITS	48
-/* A VM's memory begins and ends within a segment in some places: this share of the window each. */
+/*
+ * A VFIO segment is this part of the window.  Where a VM's memory begins or ends within a segment,
+ * the rest of the segment is wasted.
+ */
 #define DLEND_NATIVE_SEGMENTS	64
 
 static unsigned int dma_mib;
@@ -402,7 +405,7 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 	if (!d)
 		return NULL;
-	/* Of iommufd's, a domain may stay when its last device has gone, which also keeps us. */
+	/* A domain of iommufd may stay when the last device, which holds this module, has gone. */
 	__module_get(THIS_MODULE);
 	d->link = dlend_link_get(link);
 	mutex_init(&d->change);
@@ -422,7 +425,7 @@ static u64 dlend_native_window_bytes(struct dlend_link *link)
 	return dlend_aperture_stat(dlend_link_aperture(link)).size;
 }
 
-/* A link has one aperture for all its life, so these are of all segments. */
+/* Get the domains of the aperture: all segments have the same, as a link has one aperture. */
 static int dlend_native_domain_open(struct dlend_native_domain *d)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
@@ -432,7 +435,7 @@ static int dlend_native_domain_open(struct dlend_native_domain *d)
 	return ap ? dlend_raw_domains_get(&d->raw, ap) : -ENODEV;
 }
 
-/* The kernel's own DMA: all segments that it ever needs. */
+/* Make dma-iommu's one segment. */
 static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	char why[DLEND_REASON_LEN];
@@ -472,7 +475,7 @@ static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_
 	fn->domain = d;
 }
 
-/* Under lock: it counts no more for whether others need the segments. */
+/* Under lock: the lease of @fn is over, so the segments are not kept for it. */
 static void dlend_native_member_ends(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	lockdep_assert_held(&d->lock);
@@ -484,9 +487,9 @@ static const char dlend_native_silence[] =
 	"another device reaches the same memory, and its lender does not say that it is stopped";
 
 /*
- * Under change.  The function reaches nothing any more when this returns.  A device is stopped if
- * its link or its lease is lost, but not if its lender is silent: then the segments are cut, and
- * all others lose them, too.
+ * Under change.  The function reaches nothing any more when this returns.  If its link or its lease
+ * is lost, its lender has stopped the device.  If its lender is silent, the device may go on: then
+ * the segments are cut, and all other members lose them, too.
  */
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -509,9 +512,9 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 }
 
 /*
- * The core frees a domain that a group could not be given; the group has the one before again.  If
- * that failed, too, for one of its functions, the core has warned, and that function is still a
- * member here.
+ * If the core cannot attach a domain to a group, it attaches the one before again, and frees this
+ * one.  If the former failed, too, for one of the functions, the core has warned, and that function
+ * is still a member here.
  */
 static void dlend_native_domain_free(struct iommu_domain *domain)
 {
@@ -552,10 +555,10 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	unsigned long number;
 	int err;
 
-	/* Its segments lead nowhere, for good. */
+	/* The segments are out of reach for good. */
 	if (READ_ONCE(d->cut))
 		return -ENODEV;
-	/* A segment without a page is not worth an error of the first lender. */
+	/* Do not have the first member fail because of a segment that has no page. */
 	if (list_empty(&d->members))
 		dlend_native_segments_shed(d);
 	xa_for_each(&d->segments, number, seg) {
@@ -564,7 +567,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 			goto unmap;
 	}
 	dlend_native_add_member(d, fn);
-	/* A lease that ended before the domain was noted has cut nothing. */
+	/* If the lease ended before fn->domain was set, that has cut nothing. */
 	if (dlend_lease_over(fn->claim.lease))
 		dlend_native_domain_cut(fn);
 	return 0;
@@ -575,7 +578,7 @@ unmap:
 	return err;
 }
 
-/* Under change. A domain that is not prepared for dma-iommu is VFIO's: what its user asks for. */
+/* Under change. Decide what a domain is for: if it was not prepared for dma-iommu, it is VFIO's. */
 static int dlend_native_domain_decide(struct dlend_native_domain *d)
 {
 	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
@@ -584,7 +587,7 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 
 	if (d->shift)
 		return 0;
-	/* An administrator has set a group's type anew, with no driver: that is not prepared. */
+	/* An administrator has set the type of a group without a driver: nothing is prepared. */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
 	err = dlend_native_domain_open(d);
@@ -599,8 +602,8 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 }
 
 /*
- * With no member, a domain that keeps its pages has outlived a session of the link.  Its slots are
- * of that age: in a new session, no lender's silence would put them into quarantine.
+ * Has a domain without a member kept its pages since an earlier session of the link?  Its slots are
+ * of that session: if a lender were silent in a new one, they would not go into quarantine.
  */
 static bool dlend_native_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -610,11 +613,11 @@ static bool dlend_native_outlived(struct dlend_native_domain *d, struct dlend_na
 	return !xa_empty(&d->segments) && d->session != fn->claim.lease->ref.session;
 }
 
-/* Can the function join it, as far as is known before it leaves its own? */
+/* Can the function join it?  Asked before the function leaves its own domain. */
 static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	guard(mutex)(&d->change);
-	/* By this error VFIO and iommufd know that the device wants another domain. */
+	/* -EINVAL tells VFIO and iommufd to try another domain. */
 	if (fn->claim.lease->ref.link != d->link)
 		return -EINVAL;
 	if (dlend_native_on_demand(d) && (READ_ONCE(d->cut) || dlend_native_outlived(d, fn)))
@@ -622,7 +625,7 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	return dlend_native_domain_decide(d);
 }
 
-/* @must: whoever attaches it hears of no error: the function is lost instead. */
+/* @must: the caller's caller expects no error: the function is lost instead. */
 static int dlend_native_join_now(struct dlend_native_domain *d, struct dlend_native_fn *fn,
 				 bool must)
 {
@@ -678,7 +681,10 @@ void dlend_native_domain_forget(struct dlend_native_root *root)
 
 	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
 		fn = root->fn[i];
-		/* The IOMMU core takes those that it has found out of their domain. */
+		/*
+		 * Functions that the IOMMU core has found are taken out of their domain by the
+		 * core.
+		 */
 		if (fn && (d || !fn->pdev))
 			dlend_native_domain_leave(fn);
 	}
@@ -712,17 +718,17 @@ static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 	err = dlend_native_domain_may_join(d, fn);
 	if (err)
 		return err;
-	/* A lender has one domain for a group: what the function reached is in the way. */
+	/* A lender has one domain for a group, so what the function reached must go first. */
 	dlend_native_domain_leave(fn);
 	fn->why[0] = '\0';
 	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
-	/* The IOMMU core takes the function to be where it was. */
+	/* After an error, the IOMMU core takes the function to be in the domain before. */
 	if (err && before)
 		dlend_native_join_now(before, fn, true);
 	return err;
 }
 
-/* Bytes from @iova on, of @size, that are in @seg, or would be in the one that is not there. */
+/* How many of the @size bytes at @iova are in @seg; NULL: in the segment that would be there? */
 static u64 dlend_native_in_segment(const struct dlend_native_domain *d,
 				   const struct dlend_native_segment *seg, u64 iova, u64 size)
 {
@@ -734,7 +740,7 @@ static u64 dlend_native_in_segment(const struct dlend_native_domain *d,
 	return min(size, bytes - (iova - first));
 }
 
-/* RAM of this host, that is: a device's BAR cannot be reached over a link. */
+/* Is it RAM of this host?  A BAR of a device cannot be reached over a link. */
 static bool dlend_native_is_ram(phys_addr_t paddr)
 {
 	unsigned long pfn = PHYS_PFN(paddr);
@@ -742,7 +748,7 @@ static bool dlend_native_is_ram(phys_addr_t paddr)
 	return pfn_valid(pfn) && !is_zone_device_page(pfn_to_page(pfn));
 }
 
-/* @seg: NULL: it is only noted what would be there. */
+/* Map in a segment.  @seg: NULL: only note what would be mapped there. */
 static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_native_segment *seg,
 			       u64 iova, struct dlend_piece *piece, gfp_t gfp)
 {
@@ -759,8 +765,8 @@ static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_nativ
 }
 
 /*
- * As much of @want, which is at that IO address, as is in one segment.  Of a domain that is cut
- * there may be none: its user goes on until it has noticed. Return: bytes, or -errno.
+ * Map as much of @want at @iova as is in one segment.  A domain that is cut may have no segment
+ * there: its user goes on mapping until it has noticed. Return: bytes, or -errno.
  */
 static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 				     const struct dlend_piece *want, gfp_t gfp)
@@ -769,7 +775,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	struct dlend_piece piece = *want;
 	int err;
 
-	/* One that is not in use yet may be given back at once. */
+	/* In a loop: a segment that is not in use yet may be given back at once. */
 	while (!seg && !READ_ONCE(d->cut)) {
 		err = dlend_native_on_demand(d) ? dlend_native_segment_demand(d, iova) : -ENODEV;
 		if (err && !READ_ONCE(d->cut))
@@ -783,7 +789,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	return err ?: piece.size;
 }
 
-/* iommufd maps before it attaches the first device. Return: is it not known what it is for? */
+/* Is it not known what the domain is for?  iommufd maps before it attaches the first device. */
 static bool dlend_native_unknown(struct dlend_native_domain *d)
 {
 	/* Pairs with the release in dlend_native_domain_decide(). */
@@ -823,7 +829,7 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 	return 0;
 }
 
-/* Return: bytes, not more than are in one segment: the IOMMU core comes again for the rest. */
+/* Unmap within one segment: the IOMMU core calls again for the rest. Return: bytes. */
 static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned long iova,
 				       size_t pgsize, size_t pgcount,
 				       struct iommu_iotlb_gather *gather)
@@ -843,7 +849,7 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	return done;
 }
 
-/* What was gathered may have been the last of a segment that was given back meanwhile. */
+/* By the aperture's domain: the segment of what was gathered may have been given back by now. */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -852,7 +858,7 @@ static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_io
 		iommu_iotlb_sync(d->raw.reach, gather);
 }
 
-/* For an administrator who sets a group's type to DMA-FQ: the IOMMU core does not ask before. */
+/* The IOMMU core calls this if an administrator sets a group's type to DMA-FQ. */
 static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -885,13 +891,13 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 	.free = dlend_native_domain_free,
 };
 
-/* A domain that has nothing mapped (iommu_ops.domain_alloc_paging). Return: domain, or NULL. */
+/* iommu_ops.domain_alloc_paging. Return: a domain that has nothing mapped, or NULL. */
 static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
 	struct dlend_native_domain *d = fn->root->prepared;
 
-	/* All functions of the lease have it from now on. */
+	/* The core attaches it to all functions of the lease. */
 	fn->root->prepared = NULL;
 	if (!d)
 		d = dlend_native_domain_make(fn->claim.lease->ref.link);
@@ -930,8 +936,7 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 }
 
 /*
- * IOMMU driver of attached devices: the kernel's own dma-iommu and VFIO ask it for domains, which
- * are made in domain.c.
+ * IOMMU driver of attached devices: the kernel's own dma-iommu and VFIO ask it for domains.
  */
 
 static struct iommu_device dlend_native_iommu;
@@ -1017,10 +1022,10 @@ static const struct iommu_ops dlend_native_iommu_ops = {
 };
 
 /*
- * What iommu_fwspec_init() does, which is for callers with a lock of the IOMMU core's that no
- * module can take.  The lock keeps two from giving a device its struct dev_iommu at once: the core
- * makes one for each device when another IOMMU's driver is registered.  If the core comes first,
- * this fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
+ * This does what iommu_fwspec_init() does, which needs a lock of the IOMMU core's that no module
+ * can take.  The lock keeps two threads from giving a device its struct dev_iommu at once: the core
+ * gives one to each device when the driver of another IOMMU is registered.  If the core is first,
+ * this fails, and the device is not ours: dlend_native_root_scan() sees that.
  */
 void dlend_native_iommu_add(struct device *dev)
 {

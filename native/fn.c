@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Life of the structure of a function.  Must not know what is done with it.
+ * Life of the structure of a function.  Must not know how it is attached.
  */
 #include <linux/pci.h>
 #include <linux/slab.h>
@@ -61,9 +61,9 @@ void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
 	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
 	pdev = READ_ONCE(fn->pdev);
 	/*
-	 * Not while a driver probes it: nvme waits for the end of an error of the channel, also of
-	 * one that is for ever, and its removal waits for the probe.  Reads return ones, which ends
-	 * that.
+	 * Not while a driver probes the device: nvme's probe waits until the channel has no error,
+	 * even if the error is permanent, and the removal waits for the probe.  Without this, reads
+	 * of ones end the probe.
 	 */
 	if (pdev && device_is_bound(&pdev->dev))
 		pdev->error_state = pci_channel_io_perm_failure;

@@ -4,9 +4,9 @@
  *
  * The lender programs the device's real registers and counts its interrupts in this node's memory;
  * the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become interrupts of the
- * kernel.  A driver's handler runs in an irq_work on the processor that the interrupt is bound to:
- * not under the lock that interrupt() comes with.  A direct one comes with none, and is handled at
- * once where it should be: bind_work has them come there.
+ * kernel.  A driver's handler runs in an irq_work on the processor that the interrupt is bound to,
+ * because interrupt() is called with a lock held.  A direct interrupt comes without a lock, and is
+ * handled at once if it comes to that processor: bind_work sees to that.
  *
  * The lender delivers one mode at a time, and all vectors of it or none.
  */
@@ -27,11 +27,13 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 
 	if (!virq) {
 		WRITE_ONCE(v->pending, true);
-		/* Pairs with the barrier in dlend_native_irq_give(): one of both sees the other. */
+		/*
+		 * Pairs with the barrier in dlend_native_irq_give(): one of the two sees the other.
+		 */
 		smp_mb();
 		virq = READ_ONCE(v->virq);
 	}
-	/* A realtime kernel takes direct interrupts in a thread, with interrupts on. */
+	/* _safe: a realtime kernel takes direct interrupts in a thread, with interrupts on. */
 	if (virq)
 		generic_handle_irq_safe(virq);
 }
@@ -40,7 +42,7 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 static void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
 {
 	WRITE_ONCE(v->virq, virq);
-	/* See above. */
+	/* Pairs with the barrier in dlend_native_irq_handle(). */
 	smp_mb();
 	if (xchg(&v->pending, false))
 		irq_work_queue(&v->work);
@@ -55,23 +57,23 @@ static void dlend_native_irq_run_there(void *info)
 {
 	struct dlend_native_vector *v = info;
 
-	/* First: one that comes from now on is not the one that is handled here. */
+	/* Before it is handled: an interrupt that comes from now on needs a call of its own. */
 	clear_bit(0, &v->calling);
 	smp_mb__after_atomic(); /* cleared before the vector is looked at */
 	dlend_native_irq_handle(v);
 }
 
 /*
- * Not here and now: the caller may hold the lock that comes with the link's doorbell.  Only one at
- * a time is sent to another processor, as smp_call_function_single_async() wants: one that came by
- * the doorbell and a direct one may meet.
+ * Have an interrupt handled later, as the caller may hold the lock of the link's doorbell.  Only
+ * one call at a time is sent to another processor, as smp_call_function_single_async() wants: an
+ * interrupt by the doorbell and a direct one may come at the same time.
  */
 static void dlend_native_irq_send(struct dlend_native_vector *v)
 {
 	unsigned int cpu = READ_ONCE(v->cpu);
 
 	if (cpu != raw_smp_processor_id() && cpu_online(cpu)) {
-		/* One that is under way to a processor is handled after this one has come. */
+		/* A call that is under way has not handled the vector yet, so it is enough. */
 		if (test_and_set_bit(0, &v->calling) ||
 		    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
 			return;
@@ -95,7 +97,7 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, boo
 		dlend_native_irq_send(v);
 }
 
-/* Under irq_lock: vectors as they are bound now. */
+/* Under irq_lock: have direct interrupts come to the processors that they are bound to now. */
 static void dlend_native_irq_follow(struct dlend_native_fn *fn)
 {
 	struct dlend_native_vector *v;
@@ -118,8 +120,8 @@ void dlend_native_irq_bind_work(struct work_struct *work)
 }
 
 /*
- * What irq_set_affinity() of a chip does. The interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL
- * none of them is online.
+ * irq_set_affinity() of both chips. Context: the interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL
+ * no processor of @mask is online.
  */
 static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 				 struct dlend_native_vector *v)
@@ -137,8 +139,8 @@ static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 }
 
 /*
- * Under irq_lock: of vectors that are taken.  The lender's interrupts are remapped: an entry stays
- * as it is until next time.
+ * Under irq_lock: read the messages of vectors that are taken from the device's MSI-X table.  An
+ * entry stays as it is until the next setup, as the lender's interrupts are remapped.
  */
 static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
@@ -155,7 +157,7 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
 	if (!table)
 		return;
-	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
+	/* It reads as ones if the lender's interrupts are not isolated: then it is out of reach. */
 	for (unsigned int i = first; i < first + nr && readl(table) != ~0u; i++) {
 		v = &fn->vector[i];
 		if (!v->taken)
@@ -171,18 +173,18 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	iounmap(table);
 }
 
-/* Under irq_lock. Its vectors are freed when nobody is at them. */
+/* Under irq_lock. Free the vectors, once no interrupt is being handled any more. */
 static void dlend_native_irq_end(struct dlend_native_fn *fn)
 {
 	unsigned int i, count = fn->irq_count;
 
 	WRITE_ONCE(fn->irq_count, 0);
-	/* Nobody is in dlend_native_irq_fired(). */
+	/* When this returns, no processor is in dlend_native_irq_fired(). */
 	synchronize_rcu();
 	/*
-	 * What it has sent to other processors is handled with this, or before.  Of those that a
-	 * processor finds at once, it runs such calls as this one first, and the others with
-	 * interrupts off after it.
+	 * Calls that were sent to other processors before are handled with these calls.  If a
+	 * processor finds several calls at once, it runs those that are waited for first, and the
+	 * others after them with interrupts off: so wait for RCU once more.
 	 */
 	kick_all_cpus_sync();
 	synchronize_rcu();
@@ -245,7 +247,7 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	if (ret)
 		return ret;
 	dlend_native_irq_learn(fn, 0, fn->irq_count);
-	/* If they come directly, those may be others than before. */
+	/* Direct interrupts may be others than before. */
 	for (unsigned int i = 0; i < fn->irq_count; i++)
 		fn->vector[i].bound = nr_cpu_ids;
 	dlend_native_irq_follow(fn);
@@ -260,7 +262,7 @@ void dlend_native_irq_make_up(struct dlend_native_fn *fn)
 			irq_work_queue(&fn->vector[i].work);
 }
 
-/* Nothing is handled before the driver has an interrupt. */
+/* Have the lender deliver @count vectors.  They stay pending until the driver has taken them. */
 static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 				  unsigned int count)
 {
@@ -291,8 +293,8 @@ static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mod
  * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
  * and is sent again.
  *
- * The kernel writes MSI-X entries by itself, too: after a reset, and vfio-pci does for each vector
- * that it sets up.  So what the kernel believes to be the message is what the lender has written.
+ * The kernel also writes MSI-X entries by itself: after a reset, and vfio-pci for each vector that
+ * it sets up.  So the kernel's copy of a message is the one that the lender has written.
  */
 
 static void dlend_native_msi_nothing(struct irq_data *d)
@@ -306,7 +308,7 @@ static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
 	*msg = v->message;
 }
 
-/* Here, wherever it is bound to: see dlend_native_irq_send(). */
+/* On this processor, whatever the interrupt is bound to: see dlend_native_irq_send(). */
 static int dlend_native_msi_retrigger(struct irq_data *d)
 {
 	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
@@ -400,7 +402,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 	dlend_native_irq_release(fn, first, nr);
 }
 
-/* Complete: the PCI core's own domain has set up its part. */
+/* By now, the PCI core's own domain has set up its part, so the interrupt is complete. */
 static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
 {
 	dlend_native_irq_give(irq_data_get_irq_chip_data(data), data->irq);
@@ -420,7 +422,7 @@ static int dlend_native_msi_prepare(struct irq_domain *domain, struct device *de
 	return 0;
 }
 
-/* The lender has written it into the device already. */
+/* The lender has written the message into the device already. */
 static void dlend_native_msi_write(struct irq_data *d, struct msi_msg *msg)
 {
 	irq_data_get_msi_desc(d)->msg = *msg;
@@ -450,7 +452,7 @@ static const struct msi_parent_ops dlend_native_msi_parent_ops = {
 	.init_dev_msi_info = dlend_native_msi_init_dev,
 };
 
-/* Under this domain's lock direct interrupts are taken from another one, of the NTB's. */
+/* Under this domain's lock, direct interrupts are taken from the NTB's domain: another class. */
 static struct lock_class_key dlend_native_msi_lock;
 
 struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated)
@@ -468,10 +470,10 @@ struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool is
 /*
  * INTx of attached devices.
  *
- * It is one vector.  The lender masks it when it has told of it, and unmasks it when it has been
- * handled here: if the device still wants it, the lender tells of it once more.  The lender
- * delivers it from the first handler on, until the last one has gone: before and after that,
- * drivers use MSI or MSI-X, or nothing.
+ * INTx is one vector.  The lender masks it when it has told of an interrupt, and unmasks it when
+ * the interrupt has been handled here: if the device still asserts INTx, the lender tells of it
+ * once more.  The lender delivers INTx while the interrupt has a handler; otherwise drivers use MSI
+ * or MSI-X, or nothing.
  */
 
 /* May sleep: the first handler is being added. */
@@ -505,9 +507,8 @@ static void dlend_native_intx_release(struct irq_data *d)
 }
 
 /*
- * It has been handled.  While INTx is disabled in the device, that is all: who enables it again, as
- * vfio-pci does when its user is ready for another one, finds none that is up, and the lender
- * tells of it again.
+ * The interrupt has been handled.  If INTx is disabled in the device, the lender is not told yet,
+ * but when INTx is enabled again: vfio-pci does that when its user is ready for another interrupt.
  */
 static void dlend_native_intx_unmask(struct irq_data *d)
 {
@@ -535,7 +536,7 @@ static void dlend_native_intx_work(struct work_struct *work)
 	guard(mutex)(&fn->irq_lock);
 	if (!fn->irq_count || fn->irq_mode != DLEND_IRQ_INTX)
 		return;
-	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
+	/* The lender keeps INTx masked until it is told, so try again: the ring was full. */
 	if (dlend_lease_irq_unmask(fn->claim.lease) == -ETIMEDOUT)
 		queue_work(system_highpri_wq, work);
 }

@@ -41,13 +41,13 @@ struct seq_file;
 /**
  * struct dlend_native_vector - one interrupt
  * @work, @call: run the driver's handler, on this processor or on another
- * @calling: @call is under way: bit 0
+ * @calling: bit 0: @call is under way
  * @fn: whose it is
- * @virq: 0: the driver does not have it
+ * @virq: number of the kernel's interrupt; 0: the driver does not have it
  * @taken: the driver has it, or is about to; under irq_lock
- * @pending: it came while @virq was 0; as the PBA of a vector that is masked
- * @cpu: where it is handled
- * @bound: where it comes, if it is a direct one; nr_cpu_ids: not known; under irq_lock
+ * @pending: it came while @virq was 0, as in the PBA of a device
+ * @cpu: the processor that handles it
+ * @bound: the processor that a direct one comes to; nr_cpu_ids: not known; under irq_lock
  * @message: what the lender has written into the device; zeros: not known
  */
 struct dlend_native_vector {
@@ -62,31 +62,31 @@ struct dlend_native_vector {
 
 /**
  * struct dlend_native_fn - a function that is attached, or is about to be
- * @ref: of attach.c, of the claim's users
+ * @ref: references: attach.c has one, and each user of the claim
  * @claim: of the offer; it has a lease from before the scan to after the removal
  * @info: what the lender says of it
  * @root: the root bus that it is on
  * @pdev: the device, with a reference, from the scan on
- * @lock: @cfg, @dead, @resetting
+ * @lock: guards @cfg, @dead, @resetting
  * @cfg: its configuration space
  * @dead: it is gone, as far as this host can tell: configuration space reads as ones
- * @resetting: a function level reset is under way: likewise
+ * @resetting: a function level reset is under way; configuration space reads as ones
  * @reset_work: asks the lender for a reset
  * @vpd_work: has a word of VPD moved
  * @bind_work: has direct interrupts come where they are handled
  * @again_work: sets its interrupts up once more
  * @lost_work: removes the device after it has died; attach.c's
  * @why: what went wrong last, for people
- * @domain_lock: @domain. Never held while the lender is asked
- * @domain: of domain.c, that it translates by, or NULL
+ * @domain_lock: guards @domain. Never held while the lender is asked
+ * @domain: the domain (domain.c) that it is a member of, or NULL
  * @in_domain: among the domain's members
- * @domain_alive: and it counts for whether others need what is mapped; under the domain's lock
+ * @domain_alive: its lease is not over, as far as the domain knows; under the domain's lock
  * @p2p: a party of its own: the device reaches itself, and no other
- * @reach_wq: woken when it does
+ * @reach_wq: woken when it does so
  * @intx: number of the interrupt for INTx; 0: it has none
  * @intx_up: INTx was told of, and not handled yet; under @lock
  * @unmask_work: tells the lender that it was handled
- * @irq_lock: the rest
+ * @irq_lock: guards the rest
  * @irq_mode, @irq_count: what the lender delivers
  * @irq_taken: of these, how many are taken
  * @vector: @irq_count of them
@@ -128,7 +128,7 @@ struct dlend_native_fn {
  * @bridge: the PCI core's
  * @bus: the PCI core's; NULL until it was made
  * @numbers: number of the bus, as a resource
- * @numbers_entry: among the windows of the bridge, and the bridge's own once it has a bus
+ * @numbers_entry: among the windows of the bridge; the bridge frees it, once it has a bus
  * @fwnode: name of @msi
  * @msi: where its functions take their interrupts from
  * @windows: onto the BARs, by dlend_native_window.in_root
@@ -157,11 +157,11 @@ struct dlend_native_root {
 /* For what is asked of a lender, and for lost_work. */
 extern struct workqueue_struct *dlend_native_wq;
 
-/* Of root.c; our buses are known by them. */
+/* Of root.c; a bus is ours if it has them. */
 extern struct pci_ops dlend_native_config_ops;
 
 /**
- * dlend_native_fn_make - a function of nobody's yet
+ * dlend_native_fn_make - a function that is not claimed yet
  * @offer: (in) offer; stays
  *
  * Context: process, may sleep. Return: function with one reference, or NULL.
@@ -180,17 +180,17 @@ void dlend_native_fn_put(struct dlend_native_fn *fn);
  */
 void dlend_native_lost(struct dlend_native_fn *fn, const char *why);
 
-/** dlend_native_go - queue its lost_work, with a reference for it. Context: any. */
+/** dlend_native_go - queue a function's lost_work, with a reference for it. Context: any. */
 void dlend_native_go(struct dlend_native_fn *fn);
 
-/** dlend_native_fn_on - function of a bus, NULL: none, or the bus is not ours. Context: any. */
+/** dlend_native_fn_on - a function by number; NULL: none, or the bus is not ours. Context: any. */
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn);
 
 /** dlend_native_fn_of - function behind a device, NULL: it is not ours. Context: any. */
 struct dlend_native_fn *dlend_native_fn_of(struct pci_dev *pdev);
 
 /**
- * dlend_native_fn_fails - note why it cannot be attached, and say so in the kernel's log
+ * dlend_native_fn_fails - note why a function cannot be attached, and log it
  * @fn: (in, out) function
  * @fmt: (in) a reason that says what to do, without a new line
  *
@@ -222,7 +222,7 @@ void dlend_native_irq_make_up(struct dlend_native_fn *fn);
  * @vector: (in) number
  * @direct: (in) by an interrupt that came here: the handler may run at once
  *
- * Context: any, with interrupts off, if @direct an interrupt's handler; else locks may be held.
+ * Context: interrupts are off. @direct: the handler of an interrupt; else locks may be held.
  */
 void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, bool direct);
 
@@ -239,18 +239,23 @@ void dlend_native_irq_bind_work(struct work_struct *work);
 struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated);
 
 /**
- * dlend_native_intx_make - give a function an interrupt for its INTx, if it has that
+ * dlend_native_intx_make - give a function an interrupt for its INTx, if it has INTx
  * @fn: (in, out) function with info; fn->intx is the interrupt's number
  *
  * Context: process, may sleep. Return: 0 or -errno.
  */
 int dlend_native_intx_make(struct dlend_native_fn *fn);
 
-/** dlend_native_intx_free - undo that; no driver has it any more. Context: process, may sleep. */
+/**
+ * dlend_native_intx_free - undo dlend_native_intx_make()
+ * @fn: (in, out) function; no driver has its interrupt any more
+ *
+ * Context: process, may sleep.
+ */
 void dlend_native_intx_free(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_intx_wanted - its driver waits for it again
+ * dlend_native_intx_wanted - a function's driver waits for INTx again
  * @fn: (in, out) function with fn->intx
  * @handled: (in) true: the last one was handled; false: INTx was enabled or disabled in the device
  *
@@ -276,8 +281,8 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn);
  * dlend_native_domain_forget - functions that the IOMMU core has not found leave their domain
  * @root: root bus; one whose functions were all found is fine
  *
- * Before the root bus goes, and with it a domain that others of the lease were found with.
- * Context: process, waits for the lender.
+ * To be called before the root bus goes, and with it a domain that other functions of the lease
+ * were found with. Context: process, waits for the lender.
  */
 void dlend_native_domain_forget(struct dlend_native_root *root);
 
@@ -285,24 +290,24 @@ void dlend_native_domain_forget(struct dlend_native_root *root);
  * dlend_native_domain_cut - put this host's memory out of a function's reach, at once and for good
  * @fn: (in) function whose lease is over
  *
- * Only if it is alone in its domain: the others would lose it, too, and the lender has stopped
- * this one already. Context: process, may sleep; waits for no peer.
+ * Only if no other member of its domain has a lease: the others would lose that memory, too, and
+ * the lender has stopped this function already. Context: process, may sleep; waits for no peer.
  */
 void dlend_native_domain_cut(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_domain_of_vfio - is a program, or a guest, what uses the device?
+ * dlend_native_domain_of_vfio - does a program or a guest use the device, by VFIO?
  * @fn: (in) function
  *
  * Context: process; takes domain_lock.
  */
 bool dlend_native_domain_of_vfio(struct dlend_native_fn *fn);
 
-/** dlend_native_domain_show - numbers, for debugfs. Context: process, may sleep. */
+/** dlend_native_domain_show - show a domain's numbers in debugfs. Context: process, may sleep. */
 void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m);
 
 /**
- * dlend_native_iommu_init - register the driver
+ * dlend_native_iommu_init - register the IOMMU driver
  *
  * Devices of our root buses belong to it from the moment that the PCI core knows of them.
  * Context: process, may sleep. Return: 0 or -errno.
@@ -318,7 +323,7 @@ int dlend_native_iommu_init(void);
  */
 void dlend_native_iommu_add(struct device *dev);
 
-/** dlend_native_iommu_exit - undo that; no device is attached. Context: process, may sleep. */
+/** dlend_native_iommu_exit - unregister it; no device is attached. Context: process, may sleep. */
 void dlend_native_iommu_exit(void);
 
 /* root.c */
@@ -332,10 +337,10 @@ void dlend_native_iommu_exit(void);
  */
 void dlend_native_ntb_leaves(struct device *ntb);
 
-/** dlend_native_ntb_left - it has lost its driver. Context: process, in the bus's notifier. */
+/** dlend_native_ntb_left - @ntb has lost its driver. Context: process, in the bus's notifier. */
 void dlend_native_ntb_left(struct device *ntb);
 
-/** dlend_native_windows_stop - after the last one. Context: process. */
+/** dlend_native_windows_stop - no window is left, and the notifier is gone. Context: process. */
 void dlend_native_windows_stop(void);
 
 /**
@@ -347,7 +352,7 @@ void dlend_native_windows_stop(void);
 int dlend_native_config_init(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_config_vpd_work - what vpd_work does: have a word of VPD moved, for whoever polls
+ * dlend_native_config_vpd_work - have a word of VPD moved; the kernel polls for it
  * @work: (in) &dlend_native_fn.vpd_work
  *
  * Context: process; waits for the lender, a quarter of a second at most.
@@ -369,17 +374,16 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
  * @root: root bus
  * @fn: (in, out) function with a lease and a configuration space
  *
- * It has the device and function number of its lender's, or another if one that is on the bus has
- * that.
+ * It has the device and function number of its lender's, or another if that is taken.
  * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address, or the bus is
  * full; or as dlend_native_window_open(). What was made for it goes with the root bus.
  */
 int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn);
 
 /**
- * dlend_native_root_scan - let the PCI core find what is on it, and drivers bind
+ * dlend_native_root_scan - let the PCI core find the functions on it, and drivers bind
  * @root: root bus
- * @first: one of its functions; a failure that is not one function's is noted there
+ * @first: one of its functions; a failure of the bus itself is noted there
  *
  * Context: process, may sleep; takes pci_rescan_remove_lock. Return: 0 or -errno.
  */

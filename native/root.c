@@ -2,10 +2,10 @@
 /*
  * Root bus of attached devices.
  *
- * Each lease has one, in a PCI domain of its lender's, with the number that the bus has there, so
- * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
- * window of its own, with an offset of its own: its bus address is a multiple of its size, as a BAR
- * has no bits for another, and a 32-bit BAR's is below 4 GiB, wherever the NTB's is.
+ * Each lease has one.  Its PCI domain stands for the lender, and the bus has the number that it has
+ * there, so a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
+ * window of its own, with an offset of its own: the bus address of a BAR is a multiple of its size,
+ * and that of a 32-bit BAR is below 4 GiB, wherever the BAR of the NTB is.
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
@@ -31,8 +31,8 @@
  * @res: in the kernel's tree of resources, below the NTB's BAR
  * @region: the NTB's BAR
  * @node: among the region's windows
- * @in_root: among the root bus's
- * @entry: among the windows of the bridge, and the bridge's own once it has a bus
+ * @in_root: among the root bus's windows
+ * @entry: among the windows of the bridge; the bridge frees it, once it has a bus
  * @fn: whose BAR it is
  * @idle: no driver has the device any more
  */
@@ -48,15 +48,15 @@ struct dlend_native_window {
 /*
  * Windows of root buses in an NTB's BAR.
  *
- * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
- * reservation of that BAR is taken away while windows are in it, and made again after the last one,
- * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When
- * that driver is about to let go of the NTB, it finds its reservation as it made it.  Before that,
- * the drivers of attached devices let go of theirs: what they have is below the windows, and found
- * by nobody once these are out of the kernel's tree.
+ * The NTB's driver has reserved its BARs as busy, and nothing can be requested below a busy
+ * resource.  So the reservation of a BAR is taken away while windows are in it, and made again
+ * after the last one, with the name that it had: the name lives as long as the NTB's driver.
+ * Before that driver lets go of the NTB, the reservation is made again, too.  And before that, the
+ * drivers of attached devices let go of what they have reserved below the windows: they would not
+ * find it any more, once the windows are out of the kernel's tree of resources.
  */
 
-/* A driver lets go in much less; a program that has the device by VFIO may never do so. */
+/* A driver needs much less to let go; a program that has the device by VFIO may never do so. */
 #define DLEND_NATIVE_LET_GO_MS	10000
 #define DLEND_NATIVE_LOOK_MS	20
 
@@ -64,7 +64,7 @@ struct dlend_native_window {
  * struct dlend_native_region - a BAR of an NTB with windows in it
  * @name: of the reservation that was there; NULL: there was none
  * @windows: in it, by dlend_native_window.node
- * @over: the NTB's driver lets go: windows are out of the tree of resources, and nobody opens more
+ * @over: the NTB's driver lets go: windows are out of the tree of resources, and no more are opened
  */
 struct dlend_native_region {
 	struct list_head node;
@@ -122,14 +122,14 @@ static void dlend_native_region_reserve(struct dlend_native_region *region)
 			 region->name);
 }
 
-/* The PCI core joins windows of a bus that touch each other, and has released all but one. */
+/* The PCI core joins adjacent windows of a bus, and releases all but one of them by itself. */
 static void dlend_native_window_release(struct dlend_native_window *w)
 {
 	if (w->res.parent)
 		release_resource(&w->res);
 }
 
-/* After the last window. */
+/* A window of the region is gone; after the last one, the region is, too. */
 static void dlend_native_region_put(struct dlend_native_region *region)
 {
 	if (!list_empty(&region->windows))
@@ -142,8 +142,8 @@ static void dlend_native_region_put(struct dlend_native_region *region)
 }
 
 /*
- * Tell the drivers of attached devices, of which dlend_native_lost() tells each once.
- * Return: whether one of them still has something in that NTB
+ * Have the devices behind an NTB removed: dlend_native_lost() does so once for each.
+ * Return: does a driver of one of them still have something there?
  */
 static bool dlend_native_regions_lose(struct device *ntb)
 {
@@ -199,7 +199,7 @@ void dlend_native_windows_stop(void)
 
 /*
  * Make room for drivers to request a lent device's BAR. Return: 0; -ENODEV @at is in no BAR of the
- * NTB, or that is losing its driver; -EBUSY; -ENOMEM.
+ * NTB, or the NTB is losing its driver; -EBUSY; -ENOMEM.
  */
 static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
 				    struct dlend_link *link, phys_addr_t at, u64 size)
@@ -233,8 +233,9 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 }
 
 /*
- * No driver has the device any more.  Out of the kernel's tree, the reservations of a driver are
- * not found when it gives them back.  They are children of BARs in this window.
+ * No driver has the device any more.  If the window was out of the kernel's tree by then, the
+ * driver did not find its reservations when it gave them back: they are still children of the BARs
+ * here.
  */
 static void dlend_native_window_idle(struct dlend_native_window *w)
 {
@@ -260,22 +261,22 @@ static void dlend_native_window_close(struct dlend_native_window *w)
 /*
  * Configuration space of attached devices.
  *
- * The PCI core reads and writes it with interrupts off and a lock held, so it is answered here,
- * from what the lender read when it had reset the device (dlend/cfg.h).  Bus Master Enable and
- * memory decoding are the lender's: they are on while the device is attached.  A function level
- * reset goes to the lender; until it is over, reads give ones: the PCI core polls for the end of
- * that.  It polls for Vital Product Data, too, so that these come from the device.  Other
- * registers that only the device knows (dlend_cfg_live()) stay as they were after its reset, and a
- * write there is lost: nobody polls for those.
+ * The PCI core accesses it with interrupts off and a lock held, so it is answered here, from what
+ * the lender read after it had reset the device (dlend/cfg.h).  The lender keeps Bus Master Enable
+ * and memory decoding on while the device is attached.  A function level reset goes to the lender.
+ * Until it is over, reads return ones, which the PCI core polls for.  The core also polls for Vital
+ * Product Data, so these come from the device.  Other registers that only the device knows
+ * (dlend_cfg_live()) stay as they were after its reset, and writes there are lost: no caller polls
+ * for those.
  */
 
-/* The lender's kernel gives a device 125 ms for a word of VPD; so does the one here. */
+/* The kernel of each of the two hosts gives a device 125 ms for a word of VPD. */
 #define DLEND_NATIVE_VPD_MS	250
 
-/* What a bus gives when nobody answers. */
+/* A read returns this if no device answers. */
 #define DLEND_NATIVE_NOBODY	0xffffffffu
 
-/* Interrupt Status, where a read includes it. Under lock. */
+/* The bit Interrupt Status of a read, if the read includes it. Under lock. */
 static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where, int size)
 {
 	int bit = 8 * (PCI_STATUS - where) + ilog2(PCI_STATUS_INTERRUPT);
@@ -365,7 +366,7 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.max_msix = fn->info.nr_msix,
 		.clique = DLEND_CFG_CLIQUE_NONE,
 		.add_reset = true,
-		/* Else Linux 6.12 waits 10 ms for a reset in which the lender has to take part. */
+		/* Otherwise Linux 6.12 waits only 10 ms for a reset, which the lender has to do. */
 		.keeps_state = true,
 	};
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
@@ -379,11 +380,11 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
 		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
 	}
-	/* Without a clique, a looped list of capabilities is cut and is no error. */
+	/* A looped list of capabilities is cut.  Without a clique that is no error. */
 	return dlend_cfg_init(&fn->cfg, &desc) == -EINVAL ? -EINVAL : 0;
 }
 
-/* A BAR's address on its bus, as firmware would have set it. */
+/* Set a BAR's address on its bus, as firmware would do. */
 static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at)
 {
 	__le32 low = cpu_to_le32(at), high = cpu_to_le32(at >> 32);
@@ -394,20 +395,20 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
 }
 
 /*
- * PCI domain of a lender's devices, with the low bits of its node id.  It is not the one of offers'
- * names, as QEMU, and so libvirt, know no domain of more than 16 bits.
+ * PCI domain of a lender's devices; the low bits are those of its node id.  The domain in the names
+ * of offers is another: it has more than 16 bits, which QEMU and libvirt do not accept.
  */
 #define DLEND_NATIVE_DOMAIN	0xd000
 #define DLEND_NATIVE_DOMAIN_IDS	0xfff
-/* 32-bit BARs are placed downwards from here: above all DMA, below the address of interrupts. */
+/* 32-bit BARs are placed downwards from here: above the addresses of DMA, below interrupts'. */
 #define DLEND_NATIVE_MMIO_END	0xfe000000u
 #define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
-/* And 64-bit BARs upwards from here.  The device knows none of these addresses. */
+/* 64-bit BARs are placed upwards from here.  The device itself has other addresses. */
 #define DLEND_NATIVE_MMIO_64	BIT_ULL(40)
 
 /*
- * The number that it has on the lender, or another that no bus has.  Under pci_rescan_remove_lock,
- * until the bus is registered.
+ * Choose the number of the bus: the lender's, or another that no bus has.  pci_rescan_remove_lock
+ * is held until the bus is registered.
  */
 static int dlend_native_root_number(struct dlend_native_root *root)
 {
@@ -424,7 +425,7 @@ static int dlend_native_root_number(struct dlend_native_root *root)
 	return -EBUSY;
 }
 
-/* How the PCI core asks for the interrupt of INTx. */
+/* pci_host_bridge.map_irq */
 static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 {
 	struct dlend_native_fn *fn = dlend_native_fn_on(pdev->bus, pdev->devfn);
@@ -445,7 +446,7 @@ static int dlend_native_root_window(struct dlend_native_root *root, struct resou
 	return 0;
 }
 
-/* The PCI core loses the windows of a bus that it cannot register, all of them. */
+/* If the PCI core cannot register a bus, it leaks all windows of the bridge. */
 static void dlend_native_root_windows_lost(struct dlend_native_root *root)
 {
 	struct dlend_native_window *w;
@@ -476,7 +477,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	return dlend_native_root_window(root, &root->numbers, 0, &root->numbers_entry);
 }
 
-/* Where a BAR is for the device's driver and the kernel: its bus address. */
+/* Choose a BAR's bus address: where its driver and the kernel find it. */
 static u64 dlend_native_root_place(struct dlend_native_root *root, const struct dlend_native_fn *fn,
 				   unsigned int bar)
 {
@@ -533,7 +534,8 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 
 /*
  * Functions of a group may be on several buses of the lender, with equal numbers: without ACS, two
- * ports make one group.  Return: the number that it has there, or one of a device that is not here.
+ * ports make one group.  Return: the number on the lender; if that is taken, one of a slot that is
+ * empty here.
  */
 static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 {
@@ -563,7 +565,7 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 	return 0;
 }
 
-/* Each of its BARs is in a window, where a driver can have it. */
+/* Has the kernel placed each of its BARs in a window, where a driver can request it? */
 static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
 {
 	for (unsigned int bar = 0; bar < DLEND_NUM_BARS; bar++)
@@ -572,7 +574,7 @@ static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
 	return true;
 }
 
-/* What is missing: its DMA must be ours, and no driver may have it otherwise. NULL: nothing */
+/* What is missing before a driver may have it; above all, our IOMMU. NULL: nothing. */
 static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
 {
 	if (READ_ONCE(fn->dead))
@@ -604,8 +606,8 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 }
 
 /*
- * The PCI core looks for function 0 of a device, and for others if that says that there are some.
- * Of a device that is lent in part, function 0 may be missing.
+ * A scan of the PCI core looks for other functions only if function 0 says that there are some.  If
+ * a device is lent in part, function 0 may be missing.  So each function is looked for here.
  */
 static void dlend_native_root_look(struct dlend_native_root *root)
 {
@@ -615,11 +617,11 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 		if (root->fn[i])
 			pci_scan_single_device(root->bus, i);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
-		/* If memory was short, the PCI core has one that its removal would trip over. */
+		/* If memory was short, the PCI core lists a device whose removal would crash. */
 		if (!device_is_registered(&pdev->dev) && device_add(&pdev->dev))
 			pci_err(pdev, "cannot be added: is memory short?\n");
 		WRITE_ONCE(root->fn[pdev->devfn]->pdev, pci_dev_get(pdev));
-		/* Firmware knows nothing of its interrupt. */
+		/* No firmware has set its interrupt. */
 		pdev->irq = root->fn[pdev->devfn]->intx;
 		pdev->irq_managed = pdev->irq > 0;
 	}
@@ -651,7 +653,7 @@ unlock:
 
 /*
  * Drivers let go first, without the lock of all PCI hot-plug on this host: vfio-pci waits for the
- * program that has the device open.
+ * program that has the device open, and that may take long.
  */
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
