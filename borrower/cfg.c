@@ -16,8 +16,8 @@
 #include <dlend/cfg.h>
 
 /*
- * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
- * goes, which is where QEMU puts it, too, and how it looks.
+ * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): how it
+ * looks, and where it goes.  QEMU puts it at the same place.
  */
 
 #define NVIDIA			0x10de
@@ -27,7 +27,7 @@
 #define PLACE_TURING		0xd4	/* NVIDIA's table: Turing and later */
 #define PLACE_KEPLER		0xc8	/* Kepler, Maxwell, Pascal, Volta */
 
-/* dlend_clique_is() tells it by the last four from other vendor-specific ones. */
+/* By the last four bytes, dlend_clique_is() tells it from other vendor-specific ones. */
 static const u8 signature[] = { PCI_CAP_ID_VNDR, 0, DLEND_CLIQUE_LEN, 'P', '2', 'P' };
 
 bool dlend_clique_known(u16 vendor)
@@ -36,9 +36,9 @@ bool dlend_clique_known(u16 vendor)
 }
 
 /*
- * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, this takes the other
- * one, as QEMU does; for every other vendor, D4h comes first.  @used: not 0 for each byte where the
- * device has something, hidden or not.
+ * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, the other place is
+ * used, as QEMU does; for other vendors, D4h comes first.  @used: not 0 for each byte where the
+ * device has a register, hidden or not.
  */
 static int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 {
@@ -106,7 +106,7 @@ static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const u8 *old)
 	return effects;
 }
 
-/* The device enters no state that it lacks or has no way to (PCI PM 1.2 sec 3.2.4). */
+/* Does the device have that state, and a way to it (PCI PM 1.2 sec 3.2.4)? */
 static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 {
 	u16 pmc = get_unaligned_le16(cfg->val + cfg->pm_pos + PCI_PM_PMC);
@@ -133,8 +133,8 @@ static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)
 		return old ? 0 : DLEND_CFG_E_D3HOT;
 	/*
 	 * A device without No_Soft_Reset has lost its state when it comes back from D3hot.  But the
-	 * guest reads what was there before: vfio-pci saves configuration space on the way to D3hot
-	 * and restores it then (vfio_pci_set_power_state()), and VMMs rely on that.
+	 * guest reads the old values: vfio-pci saves configuration space on the way to D3hot and
+	 * restores it on the way back (vfio_pci_set_power_state()), and VMMs rely on that.
 	 */
 	if (old == 3 && !(*ctrl & PCI_PM_CTRL_NO_SOFT_RESET))
 		return DLEND_CFG_E_D0 | DLEND_CFG_E_FLR;
@@ -152,7 +152,7 @@ static bool dlend_cfg_has_af_flr(const struct dlend_cfg *cfg)
 	return cfg->af_pos && cfg->val[cfg->af_pos + PCI_AF_CAP] & PCI_AF_CAP_FLR;
 }
 
-/* The byte that a write of @len bytes at @offset puts at @at; 0 if it does not reach it. */
+/* The byte that a write of @len bytes at @offset puts at @at; 0 if it puts none there. */
 static u8 dlend_cfg_written_byte(u32 at, u32 offset, const u8 *data, u32 len)
 {
 	return at >= offset && at - offset < len ? data[at - offset] : 0;
@@ -170,7 +170,7 @@ static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const 
 		dlend_cfg_written_byte(af, offset, data, len) & PCI_AF_CTRL_FLR);
 }
 
-/* As in a device, the upper byte of the address, which has the flag, begins to move a word. */
+/* As in a device, a word is moved when the upper byte of the address, with the flag, is written. */
 static bool dlend_cfg_asks_vpd(const struct dlend_cfg *cfg, u32 offset, u32 len)
 {
 	u32 at = cfg->vpd_pos + PCI_VPD_ADDR + 1;
@@ -199,13 +199,12 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 	if (dlend_cfg_asks_reset(cfg, offset, data, len)) {
 		dlend_cfg_reset(cfg);
 		/*
-		 * Keep the BARs, as vfio-pci does. The VMM answers reads of BARs itself and keeps
-		 * their values: so the guest finds the values that it would restore, and does not
-		 * write them.
+		 * Keep the BARs, as vfio-pci does.  The VMM itself answers reads of BARs with the
+		 * old values, so the guest sees no need to write them again.
 		 */
 		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old + PCI_BASE_ADDRESS_0,
 		       PCI_ROM_ADDRESS + 4 - PCI_BASE_ADDRESS_0);
-		/* A reset function is in D0, whatever state the same write asked for. */
+		/* A reset ends in D0, whatever power state the same write asked for. */
 		effects = DLEND_CFG_E_FLR | (state ? DLEND_CFG_E_D0 : 0);
 	} else if (dlend_cfg_asks_vpd(cfg, offset, len)) {
 		effects |= DLEND_CFG_E_VPD;
@@ -327,15 +326,15 @@ bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, struct dlend_cf
  * 0.  Must not know the device, the link, VFIO or locks.
  */
 
-/* What a build works on. */
+/* The state of dlend_cfg_init(). */
 struct dlend_cfg_build {
 	struct dlend_cfg *cfg;
 	const struct dlend_cfg_desc *desc;
 	const u8 *snap;
-	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has something there */
+	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has a register there */
 };
 
-/* Apply the rules of one structure.  @len: where it ends; registers beyond do not exist. */
+/* Apply the rules of one structure.  Registers beyond its @len bytes do not exist. */
 static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 				  const struct dlend_cap_rule *rule)
 {
@@ -372,7 +371,7 @@ static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
 	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, true, &part);
 }
 
-/* Where data, mask and the upper address half lie depends on the variant. */
+/* The places of data, mask and the upper half of the address depend on the variant. */
 static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -394,7 +393,7 @@ static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 				    ~0u >> (32 - (1u << order)));
 }
 
-/* The table keeps its place and its size; the guest may see only its first vectors. */
+/* The guest may see fewer vectors, but the table keeps its place and its size. */
 static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 {
 	u16 flags = get_unaligned_le16(b->cfg->val + pos + PCI_MSIX_FLAGS);
@@ -405,7 +404,7 @@ static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 				   b->cfg->val + pos + PCI_MSIX_FLAGS);
 }
 
-/* Where the guest finds it, of a kind that there can be one of only.  NULL: of any other. */
+/* The member for the place of a capability, if there can be only one of its kind; or NULL. */
 static u8 *dlend_cfg_slot(struct dlend_cfg *cfg, u32 pos, u16 id)
 {
 	if (pos >= DLEND_CFG_STD_SIZE)
@@ -427,7 +426,7 @@ static u8 *dlend_cfg_slot(struct dlend_cfg *cfg, u32 pos, u16 id)
 	return NULL;
 }
 
-/* May the guest see the capability at @pos, whose @len bytes make sense? */
+/* May the guest see the capability at @pos?  @len: its bytes; 0: it makes no sense. */
 static bool dlend_cfg_admit(const struct dlend_cfg_build *b, const struct dlend_cap *cap, u32 pos,
 			    u32 len)
 {
@@ -455,7 +454,7 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, u32 pos, u32 head)
 	if (!dlend_cfg_admit(b, cap, pos, len))
 		return false;
 	len = min(len, dlend_caps_room(&b->cfg->caps, pos));
-	/* Rules describe a whole capability, unless it may be clipped: then it also holds data. */
+	/* Rules describe a whole capability; only one that may be clipped also holds data. */
 	if (!cap->rules || cap->flags & DLEND_CAP_CLIP)
 		memcpy(b->cfg->val + pos + head, b->snap + pos + head, len - head);
 	dlend_cfg_apply_rules(b, pos, len, cap->rules);
@@ -475,7 +474,7 @@ static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 
 	for (i = 0; i < b->cfg->caps.nr_std; i++) {
 		pos = b->cfg->caps.std[i];
-		/* Also of a hidden one: what dlend adds must keep clear of it. */
+		/* Even if it is hidden: a capability that dlend adds must not be there. */
 		memset(b->used + pos, 1, min(dlend_cap_owned(&b->cfg->caps, b->snap, pos),
 					     DLEND_CFG_STD_SIZE - pos));
 		if (!dlend_cfg_show_cap(b, pos, 2))
@@ -527,7 +526,7 @@ static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index
 	return size >= 16 && size <= BIT(31);
 }
 
-/* The guest sees no I/O port BARs: nothing could carry their accesses to the device. */
+/* The guest sees no I/O port BARs: there is no way for their accesses to the device. */
 static int dlend_cfg_build_bars(struct dlend_cfg_build *b)
 {
 	const struct dlend_cfg_desc *desc = b->desc;
@@ -574,7 +573,7 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b)
 		cfg->val[PCI_INTERRUPT_PIN] = 0;
 }
 
-/* Can the kernel of whoever has this space reset the device by it? */
+/* Can a kernel reset the device by this space? */
 static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 {
 	u32 pm = cfg->pm_pos;
@@ -583,17 +582,17 @@ static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 	       (pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET));
 }
 
-/* Where the device has nothing, dlend has something. */
+/* Make room for a capability of dlend's where the device has no register. */
 static void dlend_cfg_take_over(struct dlend_cfg *cfg, u32 at, u32 len)
 {
 	dlend_caps_disown(&cfg->caps, at, len);
 	memset(cfg->val + at, 0, len);
 }
 
-/* Bytes of a capability that start at a multiple of 4. */
+/* Capabilities start at multiples of 4. */
 #define DLEND_CFG_AF_ROOM	ALIGN(PCI_CAP_AF_SIZEOF, 4)
 
-/* Add AF's reset at the end of the list.  @link: the last next pointer.  Return: that one. */
+/* Add AF, for its reset, to the list.  @link: the last next pointer. Return: the new last one. */
 static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -616,7 +615,7 @@ static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 	return at + PCI_CAP_LIST_NEXT;
 }
 
-/* Add the clique capability at the end of the list.  @link: the last next pointer. */
+/* Add the clique capability to the list.  @link: the last next pointer. */
 static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -657,15 +656,15 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	dlend_caps_find(&cfg->caps, b.snap, true);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
-	/* Of the device's own the guest first sees what the lender has found. */
+	/* Registers of the device's own start with the values that the lender has read. */
 	for (at = 0; at < DLEND_CFG_SIZE; at++)
 		if (dlend_caps_own(&cfg->caps, at))
 			cfg->val[at] = b.snap[at];
 	if (desc->keeps_state && cfg->pm_pos)
 		cfg->val[cfg->pm_pos + PCI_PM_CTRL] |= PCI_PM_CTRL_NO_SOFT_RESET;
 	/*
-	 * What is in no capability and not 0 is a register of the device's own.  What dlend adds
-	 * goes elsewhere: drivers do not expect it where such a register is.
+	 * A byte that is in no capability and not 0 belongs to a register of the device's own.
+	 * Drivers do not expect a capability there.
 	 */
 	for (at = PCI_STD_HEADER_SIZEOF; at < DLEND_CFG_STD_SIZE; at++)
 		b.used[at] |= b.snap[at];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who may have one function of an IOMMU group beside the others.  Pure logic: no locks, no
- * messages.
+ * May a party have one function of an IOMMU group, given who has the others?  Pure logic: no locks,
+ * no messages.
  */
 #ifndef DLEND_BORROWER_GROUP_H
 #define DLEND_BORROWER_GROUP_H
@@ -13,7 +13,7 @@
  * struct dlend_group_fn - another function of the same IOMMU group
  * @same_party: the party that claims it now is the party that asks
  * @leased, @borrowing: that party has a lease of it, or asks for one
- * @leases: granted and not returned yet; if nobody uses one, it is being returned
+ * @leases: granted and not returned yet; one that is not in use is being returned
  */
 struct dlend_group_fn {
 	bool same_party, leased, borrowing;
@@ -21,12 +21,12 @@ struct dlend_group_fn {
 };
 
 /**
- * dlend_group_admits - may a party borrow a function, with another one of its group like that?
+ * dlend_group_admits - may a party borrow a function, given another one of its group?
  * @other: (in) the other function
  *
  * A group has one IOMMU domain on the lender: what one function reaches, all of them reach.
  * Context: any. Return: 0; -EBUSY another party uses the other function; -EAGAIN a party has left
- * the other function, which may still do DMA, and would reach the memory of the party that asks.
+ * the other function: that may still do DMA, and would reach the memory of the party that asks.
  */
 static inline int dlend_group_admits(struct dlend_group_fn other)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Leases, as their borrower has them: asking for one, and giving it back.
+ * Leases on the borrower's side: asking for one, and giving it back.
  *
- * Asking and returning wait for the lender, each on an ordered workqueue of the offer.  Who asks
- * waits for returns (dlend_claim_pending()).  Must not know when a lease is wanted, nor what it is
- * used for: the claim's owner knows.
+ * Asking and returning wait for the lender, each on an ordered workqueue of the offer.  Before a
+ * lease is asked for, returns must be over (dlend_claim_pending()).  Must not know when a lease is
+ * wanted, nor what it is used for: the claim's owner knows.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>
@@ -42,7 +42,9 @@ static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *li
 	memcpy(piece, reply.payload, sizeof(*piece));
 	if (!*size)
 		*size = le32_to_cpu(piece->size);
-	/* The link has checked the message. Does it answer this request, and for the same image? */
+	/*
+	 * The link has checked the message.  Is it the piece that was asked for, of the same image?
+	 */
 	if (le32_to_cpu(piece->offset) != at || le32_to_cpu(piece->size) != *size)
 		return -EBADMSG;
 	return 0;
@@ -86,11 +88,11 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size)
 }
 DLEND_EXPORT(dlend_offer_read_rom);
 
-/* The lender fences first, or waits some seconds for a reset: a call's default is too short. */
+/* The lender may have to fence, or to wait some seconds for a reset: the default is too short. */
 #define DLEND_LEASE_TIMEOUT_MS	10000
 #define DLEND_LEASE_RETURN_TRIES	3
 
-/* A bad lender may say of any epoch that this node holds it, and never take the lease back. */
+/* A limit, as a bad lender may claim for any epoch that this node has a lease. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
 static bool dlend_lease_asleep;
@@ -119,7 +121,7 @@ void dlend_lease_put(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_put);
 
-/* Ask the lender something about a lease. Return: as dlend_link_call_in(). */
+/* Send the lender a request about a lease. Return: as dlend_link_call_in(). */
 static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 			    struct dlend_msg *reply, unsigned int timeout_ms)
 {
@@ -135,10 +137,10 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 /* Giving back */
 
 /*
- * Is a stray not in use after all?  Since the lender said that this node holds it, a user may have
- * joined that very lease: all functions of a group have one.  Grants are noted on the queue that
- * strays are returned on.  The lease of an offer that was withdrawn is over, and whoever ends the
- * offer waits for this.
+ * Is a stray still not in use?  All functions of a group have one lease.  So since the lender said
+ * that this node has it, a user may have borrowed another function, and use that very lease.
+ * Grants are noted on the queue that strays are returned on.  If the offer was withdrawn, its
+ * leases are over, and its removal waits for this work.
  */
 static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 {
@@ -155,7 +157,7 @@ static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 
 static void dlend_lease_give_back(struct dlend_lease *lease)
 {
-	/* Of a stray the lender may invent as many as it likes, and answer none. */
+	/* A bad lender may invent strays, and not answer: so do not wait long for them. */
 	unsigned int tries = lease->claim ? DLEND_LEASE_RETURN_TRIES : 1;
 	char name[DLEND_NAME_LEN];
 	struct dlend_msg req;
@@ -169,7 +171,7 @@ static void dlend_lease_give_back(struct dlend_lease *lease)
 		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
 		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
 	} while (ret == -ETIMEDOUT && --tries);
-	/* If the link is gone the lender fences by itself, and slots stay in quarantine. */
+	/* If the link is down, the lender fences by itself, and slots stay in quarantine. */
 	lease->acked = !ret;
 	if (ret && ret != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(lease->ref.link),
@@ -189,9 +191,11 @@ static void dlend_lease_return_work(struct work_struct *work)
 
 	if (lease->claim || dlend_lease_is_stray(lease))
 		dlend_lease_give_back(lease);
-	/* First the reference: with the last one slots become free that the next lease may need. */
+	/* The reference goes first: the last one frees slots that the next lease may need. */
 	dlend_lease_put(lease);
-	/* One is among the other: never too few that are no strays. */
+	/*
+	 * Strays are counted among the leases: drop them first, so that the difference is not low.
+	 */
 	if (stray)
 		atomic_dec(&offer->strays);
 	if (atomic_dec_and_test(&offer->leases))
@@ -204,7 +208,7 @@ void dlend_lease_return(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_return);
 
-/* From now on the lease has to be returned. */
+/* The lender has granted it: from now on it has to be returned. */
 static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *offer, u32 epoch)
 {
 	lease->epoch = epoch;
@@ -269,7 +273,7 @@ static void dlend_lease_bar_revoked(struct dlend_window *w)
 		lease->claim->ops->bar_revoked(lease->claim, w - lease->bar);
 }
 
-/* Open windows onto the BARs. The offsets come from the peer; the link checks them. */
+/* Open windows onto the BARs, at offsets that come from the peer: the link checks them. */
 static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
 	struct dlend_offer_info info;
@@ -284,7 +288,7 @@ static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 			continue;
 		lease->bar[i].revoked = dlend_lease_bar_revoked;
 		lease->bar[i].arg = lease;
-		/* A mapped BAR that is smaller than a page takes its whole page. */
+		/* A BAR that is smaller than a page takes a whole page. */
 		ret = dlend_window_open(lease->ref.link, &lease->bar[i], offset,
 					PAGE_ALIGN(info.bar[i].size), true);
 	}
@@ -298,7 +302,7 @@ static void dlend_lease_explain(const struct dlend_lease *lease, int err, char *
 {
 	char node[DLEND_NODE_LABEL_LEN];
 
-	/* The lender has told all nodes who has the device, or is to have it. */
+	/* This node knows who has the device, or shall have it, as the lender tells all nodes. */
 	if (err == -EBUSY && dlend_claim_taken(lease->claim, why))
 		return;
 	if (err == -EBUSY)
@@ -320,7 +324,7 @@ static void dlend_lease_explain(const struct dlend_lease *lease, int err, char *
 			 lease->addr.lender, ERR_PTR(err));
 }
 
-/* @type: BORROW or STANDBY.  A device may be reserved for the claim's VM. */
+/* @type: BORROW or STANDBY.  The VM is told, as the device may be reserved for it. */
 static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 {
 	struct dlend_msg req, reply = {};
@@ -339,7 +343,7 @@ static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 	return ret;
 }
 
-/* Make the record of a lease to ask for: with a session of the link, and a place for interrupts. */
+/* Make a lease to ask for: it has a session of the link, and a place for interrupts. */
 static struct dlend_lease *dlend_lease_prepare(struct dlend_claim *claim, char *why)
 {
 	struct dlend_link *link = dlend_offer_link(claim->offer);
@@ -379,12 +383,12 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 	struct dlend_lease *lease;
 	int ret;
 
-	smp_mb(); /* claim->borrowing, set before, against dlend_lease_sleep() */
+	smp_mb(); /* claim->borrowing was set before; pairs with dlend_lease_sleep() */
 	if (READ_ONCE(dlend_lease_asleep)) {
 		snprintf(why, DLEND_REASON_LEN, "this host is being suspended");
 		return ERR_PTR(-EAGAIN);
 	}
-	/* A lender grants what has that address, which may be another device by now. */
+	/* A lender grants by address, and another device may have this address by now. */
 	if (READ_ONCE(claim->offer->withdrawn)) {
 		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it any more",
 			 claim->offer->addr.lender);
@@ -395,14 +399,14 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 		return lease;
 	ret = dlend_lease_ask(lease, standby ? DLEND_MSG_STANDBY : DLEND_MSG_BORROW, why);
 	if (ret) {
-		/* A lender that refuses never used the sink.  One that is silent may have. */
+		/* A lender that refuses has not used the sink; one that is silent may have. */
 		lease->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
 		dlend_lease_put(lease);
 		return ERR_PTR(ret);
 	}
 	/*
-	 * Once more: a function may have come into the group.  The lender has told of that before
-	 * its answer, and the message may be waiting for its turn.
+	 * Check the group once more: a function may have come into it.  The lender has told of that
+	 * before its answer, but the message may not have been handled yet.
 	 */
 	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS)) {
 		ret = dlend_offer_check_group(claim, why);
@@ -424,7 +428,7 @@ DLEND_EXPORT(dlend_lease_borrow);
 void dlend_lease_sleep(bool on)
 {
 	WRITE_ONCE(dlend_lease_asleep, on);
-	smp_mb(); /* before claims are looked at; pairs with dlend_lease_borrow() */
+	smp_mb(); /* claims are looked at after this; pairs with dlend_lease_borrow() */
 }
 
 bool dlend_lease_over(const struct dlend_lease *lease)
@@ -462,7 +466,9 @@ int dlend_lease_bus_master(struct dlend_lease *lease, bool on)
 }
 DLEND_EXPORT(dlend_lease_bus_master);
 
-/* By the lender's doorbell, or not at all: once it has answered, nothing comes directly. */
+/*
+ * Have interrupts come by the lender's doorbell, or not at all.  Direct ones end with its answer.
+ */
 static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
 {
 	struct dlend_p_irq *p;
@@ -480,7 +486,7 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	return ret;
 }
 
-/* Its vectors as they are wanted now.  The device may fire before its lender has answered. */
+/* Set the vectors up before the lender is asked: the device may fire before the answer. */
 static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
 {
@@ -493,7 +499,7 @@ static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mod
 	return ret;
 }
 
-/* Return: 0; -EOPNOTSUPP and @why they cannot be had; or as dlend_lease_call() */
+/* Return: 0; -EOPNOTSUPP and @why interrupts cannot come directly; or as dlend_lease_call() */
 static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
 				  const char **why)
 {
@@ -528,7 +534,7 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	const char *why = "it has no message interrupts now";
 	int ret = 0;
 
-	/* Another mode, or more vectors of MSI, which have to be in a row: from the beginning. */
+	/* For another mode, or more vectors of MSI, which have to be in a row, start again. */
 	if (msi && lease->direct && !dlend_irq_direct_fits(lease->direct, mode, count))
 		ret = dlend_lease_irq_doorbell(lease, DLEND_IRQ_NONE, 0);
 	if (ret)
@@ -552,8 +558,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 DLEND_EXPORT(dlend_lease_irq_unmask);
 
 /*
- * The device's own configuration space, as the borrower reaches it under a lease: CFG_READ and
- * CFG_WRITE.
+ * The device's own configuration space, which the lender reads and writes: CFG_READ, CFG_WRITE.
  */
 
 /* @type: CFG_READ or CFG_WRITE. */
@@ -594,15 +599,15 @@ int dlend_lease_cfg_write(struct dlend_lease *lease, u32 at, u32 size, u32 value
 }
 DLEND_EXPORT(dlend_lease_cfg_write);
 
-/* What is left until @end (jiffies), at least 1: to a call, 0 means its default. */
+/* Milliseconds until @end (jiffies), at least 1: for a call, 0 means the default. */
 static unsigned int dlend_lease_left_ms(unsigned long end)
 {
 	return time_before(jiffies, end) ? max(jiffies_to_msecs(end - jiffies), 1u) : 1;
 }
 
 /*
- * As a driver does it, but for the poll: the lender answers the write of the address when the word
- * was moved.
+ * As a driver moves a word, but without a poll: the lender answers the write of the address when
+ * the word was moved.
  */
 int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
 		    unsigned int timeout_ms)
@@ -626,7 +631,7 @@ DLEND_EXPORT(dlend_lease_vpd);
  * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.
  */
 
-/* The lender waits for the device, a second at most, and for a request of its own. */
+/* The lender waits for the device, for a second at most, and for a request of its own. */
 #define DLEND_LEASE_QUIESCE_MS	5000
 
 int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut)
@@ -648,7 +653,7 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 	const struct dlend_p_quiet *p = (void *)reply.payload;
 	int pass = -EALREADY, ret;
 
-	/* The lender has to count them.  It stops the device, whatever becomes of that. */
+	/* The lender has to count interrupts.  Even if that fails, have it stop the device. */
 	if (lease->direct)
 		pass = dlend_lease_irq_doorbell(lease, mode, count);
 	quiet->irqs_changed = pass != -EALREADY;
@@ -727,10 +732,10 @@ int dlend_lease_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_
 DLEND_EXPORT(dlend_lease_take_over);
 
 /*
- * Claims: who on this node has taken which offer.
+ * Claims: which user on this node has which offer.
  */
 
-/* Not longer: strays are returned on the caller's workqueue. */
+/* A short wait: strays are returned on the caller's own workqueue. */
 #define DLEND_CLAIM_PENDING_MS	100
 
 /* Return: 0, or -errno and @why. */
@@ -788,7 +793,7 @@ void dlend_offer_release(struct dlend_claim *claim)
 	if (offer->withdrawn && !offer->dying)
 		dlend_offer_kill(offer);
 	mutex_unlock(&dlend_offers_lock);
-	/* Wait: the claim's ops may be called now, and its owner's module be unloaded next. */
+	/* Wait for calls of the claim's ops: the module that has them may be unloaded next. */
 	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
 }
 DLEND_EXPORT(dlend_offer_release);

@@ -43,7 +43,7 @@ static struct attribute *dlend_bus_attrs[] = {
 };
 ATTRIBUTE_GROUPS(dlend_bus);
 
-/* An attribute that shows one thing of an offer as it is now. */
+/* An attribute that shows one member of an offer. */
 #define DLEND_OFFER_ATTR(name, fmt, arg) \
 	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 	{ \
@@ -66,7 +66,7 @@ DLEND_OFFER_ATTR(link, "%s", offer->link ? dlend_link_name(offer->link) : "down"
 DLEND_OFFER_ATTR(set, "%s", offer->set[0] ? offer->set : "none");
 DLEND_OFFER_ATTR(identity, "%s", offer->info.identity);
 
-/* How those of the device reach its user on this node. */
+/* How interrupts of the device reach its user on this node. */
 static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_offer *offer = to_dlend_offer(dev);
@@ -82,7 +82,7 @@ static ssize_t direct_interrupts_show(struct device *dev, struct device_attribut
 	return sysfs_emit(buf, "%s\n", str_on_off(!READ_ONCE(to_dlend_offer(dev)->doorbell)));
 }
 
-/* At once, if somebody has it; a link that allows no direct ones is not changed by that. */
+/* A lease that there is changes at once.  Where the link allows no direct ones, nothing changes. */
 static ssize_t direct_interrupts_store(struct device *dev, struct device_attribute *attr,
 				       const char *buf, size_t len)
 {
@@ -197,7 +197,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 ATTRIBUTE_GROUPS(dlend_bus_offer);
 
 /*
- * No driver binds to an offer.  So the kernel calls types of mediated devices after the bus:
+ * No driver binds to an offer.  So the kernel names types of mediated devices after the bus:
  * "dlend-...".
  */
 const struct bus_type dlend_bus_type = {
@@ -256,7 +256,7 @@ exit_p2p:
 	return ret;
 }
 
-/* No user is left: each user holds this module. */
+/* Each user holds this module, so there is none any more. */
 static void __exit dlend_borrower_exit(void)
 {
 	dlend_link_user_unregister(&dlend_news_user);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * News: what the lenders on all links say about their devices, and what this node does then.
+ * News: messages of lenders about their devices, and what this node does then.
  *
- * Offers come by OFFER, SNAPSHOT, STATE, PLACE, SET and WITHDRAW, and go with their link.
- * News for the user of an offer go to its claim.  This is the borrower's part of a link (struct
+ * OFFER, SNAPSHOT, STATE, PLACE, SET and WITHDRAW are about offers, which end with their link.
+ * Messages for the user of an offer go to its claim.  This is the borrower's part of a link (struct
  * dlend_link_user).  Must not know what claims are for.
  */
 #include <linux/bitmap.h>
@@ -47,7 +47,7 @@ static bool dlend_news_same_device(const struct dlend_offer_info *a,
 			return false;
 	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&
 	       a->flags == b->flags &&
-	       /* A lender whose own driver has not read it does not know it. */
+	       /* A lender does not know it if its own driver has not read it. */
 	       (!*a->identity || !*b->identity || !strcmp(a->identity, b->identity));
 }
 
@@ -64,7 +64,7 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	if (offer && (offer->complete || offer->registered) &&
 	    !dlend_news_same_device(&offer->info, info)) {
 		if (offer->claim) {
-			/* The lender says it only once.  What it offered before is gone. */
+			/* The old device is gone.  The lender offers the new one only once. */
 			WRITE_ONCE(offer->withdrawn, true);
 			offer->ask = offer->ask ?: dlend_link_get(link);
 			dev_warn_ratelimited(&offer->dev,
@@ -100,8 +100,8 @@ static struct dlend_offer_now dlend_news_read_now(const struct dlend_p_state *p)
 }
 
 /*
- * Tell a claim, if there is one, the state of its device.  If the lender says that this node holds
- * the device, but it is not in use here, give it back.
+ * Tell a claim, if there is one, the state of its device.  If the claim neither has nor wants a
+ * lease, but the lender says that this node has one, give it back.
  */
 static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
@@ -110,7 +110,7 @@ static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_
 	dlend_offer_put_claim(claim);
 }
 
-/* Note the state. Return: the claim to tell it to, or NULL. Context: dlend_offers_lock. */
+/* Note the state. Context: dlend_offers_lock. Return: the claim to tell it to, or NULL. */
 static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 						 const struct dlend_offer_now *now)
 {
@@ -122,7 +122,7 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 	return claim;
 }
 
-/* An OFFER says the state, too: then no STATE follows. */
+/* An OFFER has the state in it, so no STATE follows. */
 static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_offer *p)
 {
@@ -151,7 +151,7 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 	dlend_news_tell_state(claim, &now);
 }
 
-/* The offer, if it came by this link.  Under dlend_offers_lock. */
+/* The offer, if it came over this link. Context: dlend_offers_lock. */
 static struct dlend_offer *dlend_news_find(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_offer *offer = dlend_offer_find(addr);
@@ -184,7 +184,7 @@ static void dlend_news_snapshot(struct dlend_offer *offer, const struct dlend_p_
 	dlend_offer_update(offer);
 }
 
-/* SNAPSHOT, PLACE or SET: more about an offer. */
+/* SNAPSHOT, PLACE or SET: more about an offer that is there. */
 static void dlend_news_more(struct dlend_link *link, const struct dlend_addr *addr, u16 type,
 			    const void *p)
 {
@@ -244,7 +244,7 @@ static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *a
 	dlend_news_tell_state(claim, &now);
 }
 
-/* RECLAIM or ERROR: about the lease that a claim has. */
+/* RECLAIM or ERROR, for the claim that has the lease. */
 static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
 			     u16 type, u32 epoch)
 {
@@ -273,7 +273,7 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 		dlend_p2p_kick();
 		return 0;
 	}
-	/* A node speaks for its own devices only. */
+	/* A node may send messages about its own devices only. */
 	if (addr.lender != dlend_link_peer(link)) {
 		dev_warn_ratelimited(dlend_link_dev(link), "%s about a device of node %u from node %u dropped\n",
 				     dlend_msg_type_name(type), addr.lender, dlend_link_peer(link));
@@ -319,7 +319,7 @@ static void dlend_news_link_up(struct dlend_link *link)
 			 dlend_link_peer(link), ERR_PTR(ret));
 }
 
-/* Take the link from one offer that came over it. Return: false if there is none. */
+/* The link is down: tell one of the offers that came over it. Return: false if there is none. */
 static bool dlend_news_cut_offer(struct dlend_link *link)
 {
 	struct dlend_claim *claim = NULL;
@@ -354,7 +354,7 @@ static void dlend_news_link_down(struct dlend_link *link)
 	dlend_p2p_forget_peer(link);
 }
 
-/* Refuses while somebody here uses a device; a claim alone is no reason to stay awake. */
+/* Refuse to suspend while a device is in use here; a claim alone is no reason for that. */
 static int dlend_news_suspend(void)
 {
 	struct dlend_offer *offer;

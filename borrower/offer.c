@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The book of offers: all offers, and all that this node knows of each.
+ * The list of offers, and all that this node knows of each.
  */
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -13,14 +13,14 @@
 #include "group.h"
 #include "offer.h"
 
-/* A peer must not make this node allocate without end, nor leave nothing to others. */
+/* A peer must not fill this node's memory, and must leave room for the offers of others. */
 #define DLEND_OFFERS_MAX	1024
 #define DLEND_OFFERS_OF_NODE	512
 
-DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
+DEFINE_MUTEX(dlend_offers_lock);	/* the list, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 
-/* One that is not claimed, and whose lender may never come back; of @lender, if that is not 0. */
+/* An offer of @lender (0: of any) that is not claimed, and whose lender may never come back. */
 static struct dlend_offer *dlend_offers_ghost(u16 lender)
 {
 	struct dlend_offer *offer;
@@ -32,7 +32,7 @@ static struct dlend_offer *dlend_offers_ghost(u16 lender)
 	return NULL;
 }
 
-/* How many there are of @lender (0: of all).  @dying: with those that are dying. */
+/* Count the offers of @lender (0: of all).  @dying: count those that are dying, too. */
 static unsigned int dlend_offers_count(u16 lender, bool dying)
 {
 	struct dlend_offer *offer;
@@ -44,13 +44,13 @@ static unsigned int dlend_offers_count(u16 lender, bool dying)
 	return n;
 }
 
-/* Return: false if the book has no room for one more offer of @lender. */
+/* Return: is there room for one more offer of @lender?  An old one may have to go for it. */
 static bool dlend_offers_make_room(u16 lender)
 {
 	bool mine = dlend_offers_count(lender, false) >= DLEND_OFFERS_OF_NODE;
 	struct dlend_offer *ghost;
 
-	/* What is dying takes room until it is dead, but another one may come in its place. */
+	/* A new offer may take the place of one that is dying; but there is a limit to both. */
 	if (dlend_offers_count(lender, true) >= 2 * DLEND_OFFERS_OF_NODE ||
 	    dlend_offers_count(0, true) >= 2 * DLEND_OFFERS_MAX)
 		return false;
@@ -62,7 +62,7 @@ static bool dlend_offers_make_room(u16 lender)
 	return ghost;
 }
 
-/* Stands before each piece of memory of dlend_offer_zalloc(). */
+/* A piece of memory of dlend_offer_zalloc(), with its header. */
 struct dlend_offer_memory {
 	struct list_head node;
 	u8 data[] __aligned(__alignof__(u64));
@@ -296,7 +296,7 @@ DLEND_EXPORT(dlend_offer_group);
 
 /*
  * Life of an offer: its device appears on the bus when its snapshot is complete, stays there while
- * its link is down, and goes when its lender has withdrawn it and nobody claims it.
+ * its link is down, and goes when its lender has withdrawn it and it is not claimed.
  *
  * Adding and removing a device sleeps on sysfs, and removing may wait for programs.  So one ordered
  * workqueue does both, and calls the users of offers (struct dlend_offer_user), too.  Must not know
@@ -354,7 +354,7 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	}
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
-	/* What somebody has taken meanwhile could not be started. */
+	/* If another node has taken it by now, a user could not start what should start. */
 	if (free && offer->now.state == DLEND_OFFER_FREE)
 		offer->announced = true;
 }
@@ -380,27 +380,28 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
 
-	/* If it began just before the offer was killed, it is queued once more; and never again. */
+	/* Killed while this work was running, the offer has queued it again: that is not needed. */
 	cancel_work(&offer->work);
 	if (offer->registered) {
 		list_for_each_entry(user, &dlend_offer_users, node)
 			user->vanishes(offer);
 		device_del(&offer->dev);
 	}
-	/* This waits for returns of leases that are under way. */
+	/* This waits for leases that are being returned. */
 	dlend_offer_destroy_queues(offer);
 	scoped_guard(mutex, &dlend_offers_lock)
 		list_del(&offer->node);
-	/* If that link is down, the offers come when it is up again. */
+	/* If that link is down, its lender sends all offers when it is up again. */
 	if (offer->ask)
 		dlend_offer_ask(offer->ask);
 	put_device(&offer->dev);
 }
 
 /*
- * When an offer appears, its users start what is to start by itself.  That fails if another node
- * holds the device then.  So the offer is announced when it is free for the first time, and only
- * once: what an admin has stopped stays stopped, however often the device becomes free again.
+ * When an offer appears, its users start what shall start by itself.  That fails if another node
+ * holds the device at that time.  So the offer is announced when the device is free for the first
+ * time, and only once: what an admin has stopped stays stopped, however often the device becomes
+ * free again.
  */
 static void dlend_offer_work(struct work_struct *work)
 {
@@ -439,7 +440,7 @@ static void dlend_offer_say_work(struct work_struct *work)
 	registered = offer->registered;
 	state = dlend_offer_state_told(offer);
 	mutex_unlock(&dlend_offers_lock);
-	/* Before that nobody knows of it, and then who hears of it reads its state. */
+	/* A program that learns of a new device reads its state: no event is needed for that. */
 	if (registered)
 		dlend_uevent_state(&offer->dev, state);
 }
@@ -451,7 +452,7 @@ void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *n
 
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->now = *now;
-	/* The workqueue is ordered: what comes while it is being registered is told after that. */
+	/* The workqueue is ordered: if the offer is being registered, the event follows that. */
 	if (news && !offer->dying)
 		queue_delayed_work(dlend_offers_wq, &offer->say,
 				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
@@ -486,7 +487,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 		goto put_dev;
 	offer->snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
-	/* This work may repair the path to a disk to which this host writes its memory out. */
+	/* Such work may repair the path to a disk to which this host writes its memory out. */
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
 	offer->returns = alloc_ordered_workqueue("dlend-%s-returns", WQ_MEM_RECLAIM,
 						 dev_name(&offer->dev));
@@ -512,16 +513,16 @@ void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->dying = true;
-	/* Its timer must not fire for a workqueue that is being destroyed. */
+	/* The timer must not fire for a workqueue that is being destroyed. */
 	cancel_delayed_work(&offer->say);
-	/* Strays of it are not told any more: whoever removes it waits for that. */
+	/* Strays are not returned to the lender any more: the removal would wait for that. */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->now.state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);
 }
 
-/* Users are added and removed on the workqueue of offers, so that each hears of each offer once. */
+/* Users are added and removed on the workqueue of offers: so each is told of each offer once. */
 
 struct dlend_offer_user_change {
 	struct work_struct work;
@@ -545,7 +546,7 @@ static struct dlend_offer *dlend_offer_next(struct dlend_offer *after)
 	return NULL;
 }
 
-/* For a new user an offer appears now: if it is not free, it is announced when it is. */
+/* Tell a new user of an offer.  If the device is not free, it is announced when it is. */
 static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_user *user)
 {
 	int ret;
@@ -565,7 +566,7 @@ static void dlend_offer_user_work(struct work_struct *work)
 	struct dlend_offer_user *user = change->user;
 	struct dlend_offer *offer, *next;
 
-	/* Offers leave the book only on this workqueue: this one stays in it meanwhile. */
+	/* Offers leave the list only on this workqueue, so none does during this walk. */
 	for (offer = dlend_offer_next(NULL); offer; offer = next) {
 		if (!change->leaves)
 			dlend_offer_appear_to(offer, user);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Offers inside the borrower: the object, and the book of all of them.
+ * Offers inside the borrower: the structure, and the list of all of them.
  *
  * Locks of the borrower, outermost first.  None is held while waiting for a peer.
  *
  *   users' own locks (mdev/vdev.h)
- *   dlend_offers_lock (mutex, offer.c)	  the book, and of every offer all that changes after it was
+ *   dlend_offers_lock (mutex, offer.c)	  the list, and of every offer all that changes after it was
  *					  registered: state, link, claim
  *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
  *   an aperture's lock (iommu/)
@@ -39,31 +39,34 @@ struct dlend_offer_now {
 /**
  * struct dlend_offer - a device that a node is willing to lend
  * @dev: on the dlend bus; its reference count is the offer's
- * @node: in the book
+ * @node: in the list of offers
  * @addr: device, the same on every node
  * @link: to the lender; NULL while that link is down
- * @ask: link over which another device was offered under this address, in vain, with a reference:
- *	when this offer has gone, the lender is asked for its offers again; NULL
+ * @ask: link, with a reference, over which another device was offered under this address while this
+ *	offer was claimed: when this offer has gone, that lender is asked for its offers again; or
+ *	NULL
  * @info, @snapshot: the device, once @complete
- * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
- * @now: who has it
+ * @next, @next_snapshot, @next_crc, @pieces: a newer description, which is being received while
+ *	@collecting
+ * @now: who has the device
  * @place: where the device sits, once @placed; from the link that is up now
- * @set: name of the set that it belongs to; empty: none; from the link that is up now
+ * @set: name of the set that the device belongs to; empty: none; from the link that is up now
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
- * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
- *	to be told any more that it can be had
- * @withdrawn: the lender took the offer back: it is unregistered as soon as nobody claims it
- * @dying: and withdrawn: it is being unregistered, nobody can claim it any more
+ * @announced: the device has been free or claimed since @registered, so users are not told any more
+ *	that it can be had
+ * @withdrawn: the lender took the offer back: it is unregistered as soon as it is not claimed
+ * @dying: also withdrawn: it is being unregistered, and cannot be claimed any more
  * @doorbell: the administrator wants its interrupts by the lender's doorbell; no lock
  * @claim: of its user, or NULL
- * @work: registers, announces and unregisters it (all of that sleeps)
+ * @work: registers, announces and unregisters the offer (all of that sleeps)
  * @say: tells user space of a new state
- * @wq: ordered: everything that is asked of the lender for this device, but for:
- * @returns: ordered: leases that its user gives back.  What that user does on @wq may wait for user
- *	space, which a lender does not wait for
+ * @wq: ordered: everything that is asked of the lender for this device, but for returns of leases
+ * @returns: ordered: leases that their user gives back. The user's work on @wq may wait for user
+ *	space, and the lender must not wait for that
  * @leases: granted by the lender and not returned yet
- * @strays: of these, that nobody has used: the lender tells of a lease for each function of a group
+ * @strays: of these, those that were never used: the lender tells of a lease for each function of a
+ *	group
  * @memory: of dlend_offer_zalloc(), freed with the offer
  */
 struct dlend_offer {
@@ -114,8 +117,8 @@ struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
  * @addr: (in) device
  *
  * Two links may lead to nodes with the same id: one of the nodes lies, or its admin erred. The node
- * that was first keeps the offer for as long as its link is up. What the other node says about it
- * is dropped, with a message in the log. Context: dlend_offers_lock.
+ * that was first keeps the offer for as long as its link is up. Messages of the other node about
+ * this device are dropped, and the log says so. Context: dlend_offers_lock.
  * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
  */
 struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr);
@@ -129,7 +132,7 @@ struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dl
  */
 void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
 
-/** dlend_offer_island - island of a device, 0: not known, or none. Context: dlend_offers_lock. */
+/** dlend_offer_island - island of a device; 0: none, or not known. Context: dlend_offers_lock. */
 u16 dlend_offer_island(const struct dlend_addr *addr);
 
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
@@ -139,12 +142,18 @@ struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
  * dlend_offer_get_claim - the claim on an offer
  * @offer: (in) offer; NULL or an error pointer: none
  *
- * Its ops can be called until dlend_offer_put_claim(). Context: dlend_offers_lock. Return: the
- * claim, or NULL.
+ * The caller may call the claim's ops until dlend_offer_put_claim(). Context: dlend_offers_lock.
+ * Return: the claim, or NULL.
  */
 struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 
-/** dlend_offer_get_claim_of - the same, by dlend_offer_find_of(). Context: process. */
+/**
+ * dlend_offer_get_claim_of - the claim on the offer that a message is about
+ * @link: (in) as of dlend_offer_find_of()
+ * @addr: (in) device
+ *
+ * Context: process; takes dlend_offers_lock. Return: as dlend_offer_get_claim().
+ */
 struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
 					     const struct dlend_addr *addr);
 
@@ -152,7 +161,7 @@ struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
 void dlend_offer_put_claim(struct dlend_claim *claim);
 
 /**
- * dlend_offer_check_group - may a claim's party have the offer, beside the rest of its IOMMU group?
+ * dlend_offer_check_group - may a claim's party have the offer, beside users of its IOMMU group?
  * @claim: (in) claim
  * @why: (out) DLEND_REASON_LEN bytes: if it is -EBUSY
  *
@@ -162,17 +171,17 @@ void dlend_offer_put_claim(struct dlend_claim *claim);
 int dlend_offer_check_group(const struct dlend_claim *claim, char *why);
 
 /**
- * dlend_offer_lets - can this node claim it?
+ * dlend_offer_lets - can this node claim the offer?
  * @offer: (in) offer
  *
- * So it can while it is reset after a lease: who borrows it then waits for the lender (-EAGAIN).
+ * It can also while the device is reset after a lease: then a borrow has to wait (-EAGAIN).
  *
  * Context: dlend_offers_lock; does not sleep.
  */
 bool dlend_offer_lets(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_vm - is it reserved for one VM?
+ * dlend_offer_vm - is the offer reserved for one VM?
  * @offer: (in) offer
  *
  * Context: under dlend_offers_lock.
@@ -180,7 +189,7 @@ bool dlend_offer_lets(const struct dlend_offer *offer);
 bool dlend_offer_vm(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_state_told - what its state is called here
+ * dlend_offer_state_told - the word for an offer's state
  * @offer: (in) offer
  *
  * Context: under dlend_offers_lock.  Return: as dlend_offer_state_name().
@@ -188,9 +197,9 @@ bool dlend_offer_vm(const struct dlend_offer *offer);
 const char *dlend_offer_state_told(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_taken - does somebody else keep a claim from borrowing it, for who knows how long?
+ * dlend_offer_taken - is a borrow refused now, and is there no telling for how long?
  * @offer: (in) offer
- * @claim: (in) claim, which may not have it yet
+ * @claim: (in) claim, perhaps not on this offer yet
  * @why: (out) DLEND_REASON_LEN bytes: who has it, if so
  *
  * Context: under dlend_offers_lock.
@@ -198,7 +207,7 @@ const char *dlend_offer_state_told(const struct dlend_offer *offer);
 bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim *claim, char *why);
 
 /**
- * dlend_offer_alloc - put a new offer into the book, of which only the address is known
+ * dlend_offer_alloc - add a new offer to the list, of which only the address is known
  * @addr: (in) device
  *
  * Context: dlend_offers_lock; may sleep. Return: offer, or ERR_PTR(-ENOSPC, -ENOMEM).
@@ -209,7 +218,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
  * dlend_offer_update - have a worker show the offer on the bus, or announce it, if that is due
  * @offer: (in) offer
  *
- * Context: dlend_offers_lock; waits for nobody.
+ * Context: dlend_offers_lock; does not wait.
  */
 void dlend_offer_update(struct dlend_offer *offer);
 
@@ -222,7 +231,12 @@ void dlend_offer_update(struct dlend_offer *offer);
  */
 void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *now);
 
-/** dlend_offer_note_gone - the same, of an offer whose lender says nothing. Context: as there. */
+/**
+ * dlend_offer_note_gone - note that an offer's lender has withdrawn it, or its link is down
+ * @offer: (in) offer
+ *
+ * Context: as dlend_offer_note().
+ */
 void dlend_offer_note_gone(struct dlend_offer *offer);
 
 /**
@@ -235,9 +249,9 @@ int dlend_offer_ask(struct dlend_link *link);
 
 /**
  * dlend_offer_kill - the offer ends: a worker removes it
- * @offer: (in) offer that nobody claims, unless the module is being unloaded
+ * @offer: (in) offer that is not claimed, unless the module is being unloaded
  *
- * Context: dlend_offers_lock; waits for nobody.
+ * Context: dlend_offers_lock; does not wait.
  */
 void dlend_offer_kill(struct dlend_offer *offer);
 
@@ -248,7 +262,7 @@ extern struct dlend_link_user dlend_news_user;
  * dlend_lease_return_stray - give back a lease that is not in use here
  * @offer: (in) offer; if its state does not say that this node holds the lease, nothing happens
  *
- * For example a grant that came too late for its request. Context: dlend_offers_lock; does not
+ * For example one whose grant came too late for its request. Context: dlend_offers_lock; does not
  * wait.
  */
 void dlend_lease_return_stray(struct dlend_offer *offer);

@@ -3,12 +3,13 @@
  * Edges: which BAR each borrowed device reaches, and the worker that keeps that as it should be.
  *
  * From what the members publish, p2p_plan.c says which edges there should be.  One worker makes
- * them: it asks lenders, and nobody who uses a device waits for it.  Must not know what a lender
- * does with a mapping, nor when a device is borrowed.
+ * them: it asks lenders, and users of devices do not wait for it.  Must not know what a lender does
+ * with a mapping, nor when a device is borrowed.
  *
  * A mapping can lead through this node: then it is a slot of the aperture towards the source's
- * lender, mapped to the window to the target's lender.  Where that leads depends on the target's
- * lease.  So it is unmapped before that is returned, or a new session begins (dlend_p2p_fence()).
+ * lender, mapped to the window to the target's lender.  What this window reaches depends on the
+ * target's lease.  So the slot is unmapped before that lease is returned, or a new session begins
+ * (dlend_p2p_fence()).
  *
  * Only the worker makes and frees edges, so it may look at one without dlend_p2p_lock.
  */
@@ -53,12 +54,9 @@ struct dlend_bridge_end {
  * struct dlend_p2p_peer - what one peer has told
  * @node: among all
  * @link: to that peer
- * @n: how many links it has
- * @path: these links
- * @coming: how many of a list that is not complete yet
- * @next: these
- * @ends: how many of its NTBs are known
- * @end: these
+ * @n, @path: the links that it has
+ * @coming, @next: the beginning of a new list of its links, which is not complete yet
+ * @ends, @end: those of its NTBs that are known
  */
 struct dlend_p2p_peer {
 	struct list_head node;
@@ -293,7 +291,7 @@ static void dlend_p2p_view_links(struct dlend_p2p_view *view)
 	}
 }
 
-/* Return: memory for kfree(), without a party; NULL. */
+/* Return: a view without a party, for kfree(); or NULL. */
 static struct dlend_p2p_view *dlend_p2p_view_make(void)
 {
 	struct dlend_p2p_view *view = kzalloc_obj(*view);
@@ -332,7 +330,7 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-/* Collect the party of a member. Return: false if the member itself is left out. */
+/* Collect the party of a member. Return: false if it is too large for the member itself. */
 static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
 {
 	struct dlend_p2p_member *m;
@@ -353,7 +351,7 @@ static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2
 	return found;
 }
 
-/* The same, with what cliques depend on besides: islands, and what other parties have booked. */
+/* The same; collect also the islands, and what other parties have booked, for cliques. */
 static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dlend_p2p_member *of)
 {
 	struct dlend_p2p_party *party = &view->party;
@@ -368,7 +366,7 @@ static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dle
 	return found;
 }
 
-/* The member that is a certain device, or NULL. */
+/* The member that a device is, or NULL. */
 static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *addr)
 {
 	struct dlend_p2p_member *m;
@@ -381,7 +379,7 @@ static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *add
 }
 
 /*
- * Book a way, or, if it is booked, let that be a promise from now on.  Under dlend_p2p_lock.
+ * Book a way.  If it is booked already, note a promise there. Context: dlend_p2p_lock.
  * Return: false without memory.
  */
 static bool dlend_p2p_book(const struct dlend_p2p_booking *want)
@@ -400,7 +398,7 @@ static bool dlend_p2p_book(const struct dlend_p2p_booking *want)
 	return b;
 }
 
-/* The end of @b, which is booked. Under dlend_p2p_lock. */
+/* End a booking, and free it. Context: dlend_p2p_lock. */
 static void dlend_p2p_unbook(struct dlend_p2p_booking *b)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -408,7 +406,7 @@ static void dlend_p2p_unbook(struct dlend_p2p_booking *b)
 	kfree(b);
 }
 
-/* The guest may be told of that way: book room for all BARs that it leads to. */
+/* The guest may be told of the way from @s to @t: book room for all BARs of @t. */
 static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int s, unsigned int t)
 {
 	const struct dlend_p2p_dev *target = &party->dev[t];
@@ -542,12 +540,12 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 }
 DLEND_EXPORT(dlend_p2p_publish);
 
-/* Pause between tries: at first, after a lender has unmapped something by itself, and at most. */
+/* Pauses between tries: the first, the one after a lender has unmapped by itself, the longest. */
 #define DLEND_EDGE_AGAIN_MIN_MS		50u
 #define DLEND_EDGE_AGAIN_LOST_MS	1000u
 #define DLEND_EDGE_AGAIN_MAX_MS		30000u
 
-/* A failure that ends sooner than this is not worth a line in the log. */
+/* A failure that ends sooner than this is not logged. */
 #define DLEND_EDGE_QUIET_MS		1000u
 
 /**
@@ -566,7 +564,7 @@ struct dlend_edge_end {
  * struct dlend_edge - a BAR that a device shall reach, or reaches already
  * @node: among all
  * @s: the device that reaches; session and lease are those of @have
- * @t: the device whose BAR it is; likewise
+ * @t: the device whose BAR it is; session and lease are those of @have
  * @bar: which BAR
  * @want: mapping, as it should be
  * @have: mapping, as it is
@@ -578,8 +576,8 @@ struct dlend_edge_end {
  * @slot: in @ap; NULL: none
  * @cookie: of the slot's quarantine
  * @err: of the last try
- * @again: no new try before then, in jiffies
- * @again_ms: how long that is; longer each time
+ * @again: time of the next try, in jiffies
+ * @again_ms: the pause before it, longer each time; 0: no try has failed
  */
 struct dlend_edge {
 	struct list_head node;
@@ -598,7 +596,7 @@ struct dlend_edge {
 
 static LIST_HEAD(dlend_edges);
 
-/* The member at one end of an edge, if it still holds the lease that the edge knows. */
+/* The member at one end of an edge, if it still has the lease that the edge is for. */
 static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_end *end)
 {
 	struct dlend_p2p_member *m = dlend_p2p_member_of(&end->addr);
@@ -638,7 +636,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 
 	guard(mutex)(&dlend_p2p_lock);
 	target = dlend_edge_end_member(&e->t);
-	/* Under dlend_p2p_lock: a lease that ends later finds the slot (dlend_p2p_fence()). */
+	/* If the target's lease ends after this lock, dlend_p2p_fence() finds the slot. */
 	if (!target || !dlend_session_live(&e->s.ref))
 		return -ENOTCONN;
 	phys = target->bar_phys[e->bar];
@@ -663,7 +661,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 	return ret;
 }
 
-/* Asking lenders; by the worker, without the lock */
+/* Asking lenders: done by the worker, without dlend_p2p_lock */
 
 static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dlend_p2p_wish *wish)
 {
@@ -699,7 +697,7 @@ static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
 	return dlend_link_call_in(&e->t.ref, &req, NULL, 0);
 }
 
-/* One grant serves all devices of a lender: does another device need it? */
+/* One grant serves all devices of a lender.  Does another edge need the grant of this one? */
 static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 {
 	const struct dlend_edge *other;
@@ -715,7 +713,7 @@ static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 
 /* Room in windows */
 
-/* The room that the way of an edge takes. Return: false if it takes none. */
+/* Describe the room that an edge takes in a window. Return: false if it takes none. */
 static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking *b)
 {
 	*b = (struct dlend_p2p_booking){
@@ -724,7 +722,7 @@ static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking
 	return dlend_p2p_booking_place(b, dlend_node_id(), e->route);
 }
 
-/* What was promised is booked already.  All else must not take what others were promised. */
+/* Book room, unless it is booked by a promise.  What others were promised must stay free. */
 static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
 	struct dlend_p2p_member *source;
@@ -734,7 +732,7 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 		return 0;
 	guard(mutex)(&dlend_p2p_lock);
 	source = dlend_edge_end_member(&e->s);
-	/* A device that has left its VM takes its bookings along. */
+	/* When a device leaves its VM, its bookings end. */
 	if (!source || !dlend_edge_end_member(&e->t))
 		return -ENOTCONN;
 	want.party = source->party;
@@ -760,7 +758,7 @@ static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 		dlend_slot_release(e->ap, e->cookie);
 	e->cookie = 0;
 	e->ap = NULL;
-	/* The grants of a lease end with it. */
+	/* Grants of the target's lease end with that lease. */
 	ungrant = e->granted && dlend_edge_end_member(&e->t) && !dlend_edge_grant_shared(e);
 	e->granted = false;
 	mutex_unlock(&dlend_p2p_lock);
@@ -769,7 +767,7 @@ static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 	guard(mutex)(&dlend_p2p_lock);
 	if (dlend_edge_room(e, &like))
 		b = dlend_p2p_booking_find(&dlend_p2p_bookings, &like);
-	/* If it was not promised, others may have the room. */
+	/* A promise keeps the room; otherwise others may have it. */
 	if (b && !b->promised)
 		dlend_p2p_unbook(b);
 }
@@ -845,7 +843,7 @@ static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *f
 	return ret;
 }
 
-/* Is another route worth a try after @err? Not if the address itself is the problem. */
+/* Is another route worth a try after @err?  It is not, if the address is the problem. */
 static bool dlend_edge_worth_detour(int err)
 {
 	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOBUFS ||
@@ -922,7 +920,7 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 		ret = 0;
 	}
 	guard(mutex)(&dlend_p2p_lock);
-	/* When another VM ends there is room, whatever the other ways lack. */
+	/* Of several failures, report this one: it ends when another VM does. */
 	e->err = ret && booked ? -ENOBUFS : ret;
 	e->have = e->want;
 	e->have.on = !ret;
@@ -951,7 +949,7 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
-/* The device @party->of shall reach that BAR of the device @t: note how, as the plan says. */
+/* Note whether, and where, the device @party->of shall reach a BAR of the device @t. */
 static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar)
 {
 	const struct dlend_p2p_dev *source = &party->dev[party->of], *target = &party->dev[t];
@@ -979,7 +977,7 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 	e->want = wish;
 }
 
-/* Is it as it should be, or was it tried in vain? */
+/* Is the edge as it should be, or did a try fail? */
 static bool dlend_edge_settled(const struct dlend_edge *e)
 {
 	switch (dlend_p2p_step(&e->want, &e->have)) {
@@ -992,7 +990,7 @@ static bool dlend_edge_settled(const struct dlend_edge *e)
 	}
 }
 
-/* Whoever waits until a device reaches all that it shall learns of it. */
+/* Wake those who wait until a device reaches all that it shall reach. */
 static void dlend_edges_note_settled(void)
 {
 	struct dlend_p2p_member *m;
@@ -1013,7 +1011,7 @@ static void dlend_edges_note_settled(void)
 	}
 }
 
-/* Find out what should be mapped, from what the members publish. */
+/* Work out what should be mapped, from what the members publish. */
 static void dlend_edges_want(struct dlend_p2p_party *party)
 {
 	struct dlend_p2p_member *m;
@@ -1032,7 +1030,7 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	dlend_p2p_changed = false;
 }
 
-/* The next edge that is to be unmapped (it is mapped), or mapped.  Frees edges without a use. */
+/* The next edge to unmap (its @have is on) or to map.  Edges that are not wanted are freed. */
 static struct dlend_edge *dlend_edges_next(void)
 {
 	struct dlend_edge *e, *next;
@@ -1054,7 +1052,7 @@ static struct dlend_edge *dlend_edges_next(void)
 	return NULL;
 }
 
-/* Milliseconds until something is tried again, 0: nothing is. */
+/* Milliseconds until the next try of an edge; 0: there is none. */
 static unsigned int dlend_edges_next_try_ms(void)
 {
 	unsigned int ms = 0, wait;
@@ -1078,7 +1076,7 @@ static void dlend_edges_work(struct work_struct *work)
 
 	while (view) {
 		scoped_guard(mutex, &dlend_p2p_lock) {
-			/* Not at each step: it is long, and others wait for the lock. */
+			/* Not at each step: it takes long, and others wait for the lock. */
 			if (dlend_p2p_changed)
 				dlend_edges_want(&view->party);
 			dlend_edges_note_settled();
@@ -1114,7 +1112,7 @@ void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *sourc
 	dlend_p2p_kick();
 }
 
-/* For people */
+/* What devices reach, for sysfs */
 
 static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar,
 			   char *buf, int at)
@@ -1155,7 +1153,7 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 	if (!m->joined || !dlend_p2p_collect(m, party))
 		return 0;
 	for (t = 0; t < party->n; t++) {
-		/* That a device reaches itself is no news. */
+		/* That a device reaches its own BARs is not shown. */
 		for (bar = 0; bar < DLEND_NUM_BARS && t != party->of; bar++) {
 			len = dlend_edge_emit(party, t, bar, buf, at);
 			/* Whole lines only. */
@@ -1170,7 +1168,7 @@ DLEND_EXPORT(dlend_p2p_emit);
 int dlend_p2p_init(void)
 {
 	INIT_DELAYED_WORK(&dlend_p2p_dwork, dlend_edges_work);
-	/* Its mappings may be the path to a disk to which this host writes its memory out. */
+	/* A mapping may be needed by a disk to which this host writes its memory out. */
 	dlend_p2p_wq = alloc_ordered_workqueue("dlend-p2p", WQ_MEM_RECLAIM);
 	return dlend_p2p_wq ? 0 : -ENOMEM;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Peer-to-peer inside the borrower: where things on other nodes sit, which nodes have links to each
- * other, the borrowed devices of each party, and what is mapped for whom.  What should be mapped,
- * and how, is decided in p2p_plan.c.
+ * Peer-to-peer inside the borrower: the links that other nodes have, and where their NTBs sit; the
+ * borrowed devices of each party; and what each of these reaches.  p2p_plan.c decides what should
+ * be mapped, and how.
  *
  * dlend_p2p_lock guards all of it.  It is never held while a lender is asked.
  */
@@ -17,7 +17,7 @@
 #include "p2p_plan.h"
 
 /**
- * dlend_bridges_emit - bridges as words, from the root on
+ * dlend_bridges_emit - print bridges, from the root on
  * @buf: (out) a page of sysfs
  * @at: (in) offset in it
  * @place: (in) bridges
@@ -27,21 +27,28 @@
 int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
 
 /**
- * dlend_bridge_ends_emit - the known ends of links, a line each
+ * dlend_bridge_ends_emit - print the known NTBs of peers, a line each
  * @buf: (out) a page of sysfs
- * @roots: (in) where they join root complexes; else the bridges above them
+ * @roots: (in) true: where they join root complexes; false: the bridges above them
  *
  * Context: process; takes dlend_p2p_lock. Return: bytes written.
  */
 ssize_t dlend_bridge_ends_emit(char *buf, bool roots);
 
-/** dlend_place_emit_root - where @place joins the root complex; as dlend_bridges_emit(). */
+/**
+ * dlend_place_emit_root - print where a place joins the root complex
+ * @buf: (out) a page of sysfs
+ * @at: (in) offset in it
+ * @place: (in) place
+ *
+ * Context: any. Return: bytes written.
+ */
 int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place);
 
 extern struct mutex dlend_p2p_lock;
 
 /**
- * dlend_p2p_note_peers - a peer tells whom it has links to (DLEND_MSG_PEERS)
+ * dlend_p2p_note_peers - a peer tells which nodes it has links to (DLEND_MSG_PEERS)
  * @link: (in) to that peer
  * @p: (in) checked message
  *
@@ -66,7 +73,7 @@ void dlend_p2p_forget_peer(struct dlend_link *link);
 /** dlend_p2p_paths_emit - known links, for sysfs. Context: process. Return: bytes, -ENOMEM. */
 ssize_t dlend_p2p_paths_emit(char *buf);
 
-/** dlend_p2p_kick - something has changed: have the worker look at it. Context: any process. */
+/** dlend_p2p_kick - have the worker look at what has changed. Context: process. */
 void dlend_p2p_kick(void);
 
 /**
@@ -87,7 +94,7 @@ int dlend_p2p_init(void);
 /**
  * dlend_p2p_exit - have the worker unmap what is left, in one last turn
  *
- * Context: module exit; nobody is a member, and no link calls any more.
+ * Context: module exit; there is no member, and no link calls any more.
  */
 void dlend_p2p_exit(void);
 

@@ -13,7 +13,7 @@
 
 #define PAGE_BYTES	4096ull
 
-/* Does another BAR of the VM, one that is decoded, lie where this one does? */
+/* Does another BAR of the VM that is decoded overlap this one? */
 static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 			       const struct dlend_p2p_bar *bar)
 {
@@ -92,7 +92,7 @@ u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 	return dlend_p2p_least(f, from, to, false);
 }
 
-/* What one VM may use of it. */
+/* The part of it that one VM may use. */
 static u64 dlend_p2p_left(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
 	return dlend_p2p_least(f, from, to, !f->alone);
@@ -102,7 +102,7 @@ enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u1
 {
 	if (s == t)
 		return DLEND_P2P_LOCAL;
-	/* A borrowed device comes over a link: so this node has one to every other lender. */
+	/* This node has a link to the lender of every device that it has borrowed. */
 	if (s == f->self || t == f->self || dlend_p2p_room(f, s, t))
 		return DLEND_P2P_LENDERS;
 	return DLEND_P2P_BORROWER;
@@ -125,7 +125,9 @@ static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 	return sum;
 }
 
-/* Do all BARs of node @to fit into its window for node @from?  A slot serves all devices there. */
+/*
+ * Do all BARs of node @to fit into its window for node @from?  One slot serves all devices there.
+ */
 static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 				   const struct dlend_p2p_dev *dev, unsigned int n, u16 from,
 				   u16 to)
@@ -150,7 +152,7 @@ static enum dlend_p2p_route dlend_p2p_choose_route(const struct dlend_p2p_fabric
 	return route;
 }
 
-/* Does all fit that node @from's devices reach through this node?  Each has slots of its own. */
+/* Do all BARs fit that devices of node @from reach through this node?  Each needs its own slots. */
 static bool dlend_p2p_detour_is_wide(const struct dlend_p2p_fabric *f,
 				     const struct dlend_p2p_dev *dev, unsigned int n, u16 from)
 {
@@ -308,7 +310,7 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
  * Cliques: see dlend/p2p_plan.h.
  */
 
-/* A place where transfers enter the root complex of a node, or leave it: @to as in doubts. */
+/* Where transfers enter or leave the root complex of a node; @to as in struct dlend_p2p_doubt. */
 struct dlend_p2p_port {
 	u16 to, island;
 };

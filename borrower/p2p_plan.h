@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bookings: how much of each window peer-to-peer of this node's VMs has, or was promised.  Pure
- * logic; the caller serialises, and has the memory.
+ * Bookings: how much of each window peer-to-peer of this node's VMs uses, or was promised.  Pure
+ * logic; the caller serialises, and provides the memory.
  *
- * When a VM opens a device, the room is booked for all ways that its guest may be told of: to and
- * from the devices of the same clique.  Such a promise stays until one of the two devices leaves,
- * whether anything is mapped or not.  What is mapped without a promise is booked as long as it
- * is mapped, and only where that leaves the promises of other VMs alone.
+ * When a VM opens a device, room is booked for all ways that its guest may be told of: to and from
+ * the devices of the same clique.  Such a promise stays until one of the two devices leaves,
+ * whether a mapping is there or not.  A mapping without a promise is booked for as long as it is
+ * there, and only if the promises of other VMs stay free.
  *
  * Context of all functions: any.
  */
@@ -20,14 +20,14 @@
  * struct dlend_p2p_booking - room in an aperture for a device's way to a BAR of another one
  * @node: in the list of bookings
  * @from, @to: the aperture that node @to has on its link to node @from
- * @party: whose devices the two are; compared only
+ * @party: owner of both devices; only compared
  * @s: the device that reaches
  * @t: the device whose BAR it is
  * @bar: which BAR
  * @bytes: how much room
  * @promised: it stays until one of the two devices leaves
- * @counts: all devices of one lender reach a BAR of another lender through one slot: of their
- *	bookings one counts
+ * @counts: its bytes count. All devices of one lender reach a BAR of another lender through one
+ *	slot, so one of their bookings counts
  */
 struct dlend_p2p_booking {
 	struct list_head node;
@@ -40,7 +40,7 @@ struct dlend_p2p_booking {
 };
 
 /**
- * dlend_p2p_booking_place - where the room of a way is
+ * dlend_p2p_booking_place - in which aperture a way needs room
  * @b: (in, out) booking, in no list; @b->s and @b->t are set. (out): @b->from, @b->to
  * @self: (in) this node
  * @route: (in) the way
@@ -54,17 +54,17 @@ struct dlend_p2p_booking *dlend_p2p_booking_find(const struct list_head *list,
 						 const struct dlend_p2p_booking *like);
 
 /**
- * dlend_p2p_booking_fits - does @b, which is in no list, leave others what they were promised?
+ * dlend_p2p_booking_fits - does @b, which is in no list, leave the promises of others free?
  *
- * If they were promised nothing in that aperture, it fits: then whoever maps finds out.
+ * If others were promised nothing in that aperture, it fits: then the map itself may fail.
  */
 bool dlend_p2p_booking_fits(const struct list_head *list, const struct dlend_p2p_fabric *f,
 			    const struct dlend_p2p_booking *b);
 
-/** dlend_p2p_booking_add - @b is in @list from now on, and counts there if need be */
+/** dlend_p2p_booking_add - add @b to @list; set whether it counts there */
 void dlend_p2p_booking_add(struct list_head *list, struct dlend_p2p_booking *b);
 
-/** dlend_p2p_booking_del - the end of dlend_p2p_booking_add(); the memory is the caller's */
+/** dlend_p2p_booking_del - take @b out of @list; the caller frees it */
 void dlend_p2p_booking_del(struct list_head *list, struct dlend_p2p_booking *b);
 
 /** dlend_p2p_booking_of - a booking in @list that the device @addr is a part of, or NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of the borrower: how users debug, and how scenarios prove what happened.
+ * Tracepoints of the borrower, for debugging and for scenarios.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dlend
@@ -12,8 +12,8 @@
 #include <dlend/types.h>
 
 /*
- * The device @s shall reach a BAR of the device @t by @route (enum dlend_p2p_route): "map" and the
- * lenders' answer; "unmap"; "lost": a lender has unmapped it by itself.
+ * The device @s shall reach a BAR of the device @t by @route (enum dlend_p2p_route). @what: "map",
+ * with the lenders' answer; "unmap"; or "lost": a lender has unmapped it by itself.
  */
 TRACE_EVENT(dlend_p2p,
 	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,
@@ -49,7 +49,7 @@ TRACE_EVENT(dlend_p2p,
 		  __entry->err)
 );
 
-/* A lease was handed back; @err: the lender did not say that it has the device. */
+/* A lease was returned; @err: 0 if the lender has said that it has the device back. */
 TRACE_EVENT(dlend_return,
 	TP_PROTO(u16 lender, u16 bdf, u32 epoch, int err),
 	TP_ARGS(lender, bdf, epoch, err),
