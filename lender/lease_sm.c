@@ -166,29 +166,23 @@ static void lend_lease_take_token_back(struct lend_lease *lease)
 	memset(&lease->move.token, 0, sizeof(lease->move.token));
 }
 
+/*
+ * LEND_EV_OFFER or LEND_EV_BROKEN.  While a node has the group, or has just had it, the end of the
+ * fence decides instead.
+ */
 static int lend_lease_on_offer(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
-	enum dlend_offer_state next = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
+	bool broken = ev->type == LEND_EV_BROKEN;
 
-	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_QUARANTINED)
+	if (lease->state != DLEND_OFFER_GONE &&
+	    lease->state != (broken ? DLEND_OFFER_FREE : DLEND_OFFER_QUARANTINED))
 		return -EALREADY;
 	if (lease->fencing)
 		return -EAGAIN;
-	if (lease->state == next)
+	broken |= lease->failed;
+	if (broken && lease->state == DLEND_OFFER_QUARANTINED)
 		return -EALREADY;
-	lease->state = next;
-	*todo = LEND_DO_TELL;
-	return 0;
-}
-
-/* While a node has the group, or has just had it, the end of the fence decides instead. */
-static int lend_lease_on_broken(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
-{
-	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_FREE)
-		return -EALREADY;
-	if (lease->fencing)
-		return -EAGAIN;
-	lease->state = DLEND_OFFER_QUARANTINED;
+	lease->state = broken ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
 	*todo = LEND_DO_TELL;
 	return 0;
 }
@@ -387,16 +381,9 @@ static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
-	lease->move.quiet = true;
-	return 0;
-}
-
-static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
-{
-	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
-		return -ESTALE;
-	lease->move.quiet = false;
-	lend_lease_take_token_back(lease);
+	lease->move.quiet = ev->type == LEND_EV_QUIET;
+	if (ev->type == LEND_EV_RUN)
+		lend_lease_take_token_back(lease);
 	return 0;
 }
 
@@ -455,12 +442,12 @@ static const lend_lease_on lend_lease_events[LEND_EVENT_TYPES] = {
 	[LEND_EV_FENCE_FAILED] = lend_lease_on_fenced,
 	[LEND_EV_UNBIND] = lend_lease_on_unbind,
 	[LEND_EV_INCOMPLETE] = lend_lease_on_incomplete,
-	[LEND_EV_BROKEN] = lend_lease_on_broken,
+	[LEND_EV_BROKEN] = lend_lease_on_offer,
 	[LEND_EV_MOVE_TO] = lend_lease_on_move_to,
 	[LEND_EV_STANDBY] = lend_lease_on_standby,
 	[LEND_EV_STANDBY_LOST] = lend_lease_on_standby_lost,
 	[LEND_EV_QUIET] = lend_lease_on_quiet,
-	[LEND_EV_RUN] = lend_lease_on_run,
+	[LEND_EV_RUN] = lend_lease_on_quiet,
 	[LEND_EV_HAND_OVER] = lend_lease_on_hand_over,
 	[LEND_EV_TAKE_OVER] = lend_lease_on_take_over,
 	[LEND_EV_EXPIRED] = lend_lease_on_expired,
