@@ -172,16 +172,14 @@ int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct len
 	       lend_check_members(pdev, iommu, census);
 }
 
-int lend_check_attach(struct dlend_domain *domain, struct lend_fn *fn)
+int lend_check_attach(struct lend_group *group)
 {
-	struct iommu_group *iommu = iommu_group_get(&fn->pdev->dev);
-	int ret = iommu ? dlend_domain_attach(domain) : -ENODEV;
+	int ret = dlend_domain_attach(group->domain);
 
 	if (!ret)
-		ret = iommu_group_for_each_dev(iommu, NULL, lend_check_ats);
+		ret = iommu_group_for_each_dev(group->iommu, NULL, lend_check_ats);
 	if (ret)
-		dlend_domain_block(domain);
-	iommu_group_put(iommu);
+		dlend_domain_block(group->domain);
 	return ret;
 }
 

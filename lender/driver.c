@@ -293,7 +293,7 @@ static ssize_t group_show(struct device *dev, struct device_attribute *attr, cha
 	ssize_t len;
 
 	guard(mutex)(&group->lock);
-	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", group->id,
+	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", iommu_group_id(group->iommu),
 			 group->members, group->ready);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		len += sysfs_emit_at(buf, len, "%s\n", pci_name(w.fn->pdev));
@@ -739,7 +739,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	pci_intx(pdev, 0);
 	/* No node may have it before it was reset with all others. */
 	fn->dirty = fn->shared_reset;
-	ret = lend_lease_bind(fn, iommu_group_id(iommu), members);
+	ret = lend_lease_bind(fn, iommu, members);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));

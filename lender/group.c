@@ -3,6 +3,7 @@
  * Which functions are bound to dlend-lender, which groups they form, and which groups belong to one
  * set.  This file knows nothing of what happens to a lease.
  */
+#include <linux/iommu.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
@@ -154,7 +155,10 @@ static u32 lend_registry_epoch_floor;
 
 static void lend_group_release(struct kref *ref)
 {
-	kfree(container_of(ref, struct lend_group, ref));
+	struct lend_group *group = container_of(ref, struct lend_group, ref);
+
+	iommu_group_put(group->iommu);
+	kfree(group);
 }
 
 void lend_group_put(struct lend_group *group)
@@ -228,18 +232,18 @@ void lend_fns_put(struct lend_fn **all, unsigned int count)
 }
 
 /* Registry lock. */
-static struct lend_group *lend_group_find(int id)
+static struct lend_group *lend_group_find(const struct iommu_group *iommu)
 {
 	struct lend_group *group;
 
 	list_for_each_entry(group, &lend_registry_groups, node)
-		if (group->id == id)
+		if (group->iommu == iommu)
 			return group;
 	return NULL;
 }
 
 /* Registry lock. */
-static struct lend_group *lend_group_new(int id, unsigned int members,
+static struct lend_group *lend_group_new(struct iommu_group *iommu, unsigned int members,
 					 void (*init)(struct lend_group *group))
 {
 	struct lend_group *group = kzalloc_obj(*group);
@@ -247,7 +251,7 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	if (!group)
 		return NULL;
 	kref_init(&group->ref);
-	group->id = id;
+	group->iommu = iommu_group_ref_get(iommu);
 	group->members = members;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
@@ -276,13 +280,13 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 }
 
 /* The group, referenced; its last function may leave before the caller takes its lock. */
-static struct lend_group *lend_group_get(int id, unsigned int members,
+static struct lend_group *lend_group_get(struct iommu_group *iommu, unsigned int members,
 					 void (*init)(struct lend_group *group))
 {
 	struct lend_group *group;
 
 	guard(mutex)(&lend_registry_lock);
-	group = lend_group_find(id) ?: lend_group_new(id, members, init);
+	group = lend_group_find(iommu) ?: lend_group_new(iommu, members, init);
 	if (group)
 		kref_get(&group->ref);
 	return group;
@@ -320,7 +324,7 @@ static int lend_group_enter(struct lend_group *group, struct lend_fn *fn)
 	return ret;
 }
 
-int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
+int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned int members,
 		       void (*init)(struct lend_group *group))
 {
 	struct lend_group *group;
@@ -328,7 +332,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 
 	dlend_waits_for_no_peer(&lend_registry_lock);
 	do {
-		group = lend_group_get(id, members, init);
+		group = lend_group_get(iommu, members, init);
 		if (!group)
 			return -ENOMEM;
 		/* Not under the registry lock, of which lockdep is told the same. */

@@ -53,6 +53,7 @@
 #include "lender/lease_sm.h"
 
 struct dentry;
+struct iommu_group;
 struct lend_group;
 struct lend_windows;
 
@@ -285,7 +286,7 @@ struct lend_member {
  * struct lend_group - the functions of one IOMMU group, which are leased together
  * @node: in the registry's list
  * @ref: references; lend_group_put()
- * @id: number of the IOMMU group
+ * @iommu: the IOMMU group, referenced
  * @members: functions in the IOMMU group (without bridges), as counted when one of them was bound,
  *	or when one came or went while no node had the group
  * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
@@ -315,7 +316,7 @@ struct lend_member {
 struct lend_group {
 	struct list_head node;
 	struct kref ref;
-	int id;
+	struct iommu_group *iommu;
 	unsigned int members;
 	u16 number;
 	struct mutex reset_lock;	/* resets, and words of VPD */
@@ -440,7 +441,7 @@ extern struct workqueue_struct *lend_wq;
 /**
  * lend_registry_join - a function is being bound: others can find it from now on
  * @fn: (in, out) function; gets its group
- * @id: (in) number of its IOMMU group
+ * @iommu: (in) its IOMMU group
  * @members: (in) functions in that IOMMU group, for the first function of it; the group counts
  *	again when a function is ready
  * @init: (in) prepares the works of a group that is new
@@ -449,7 +450,7 @@ extern struct workqueue_struct *lend_wq;
  * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
  * functions already; -ENOMEM.
  */
-int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
+int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned int members,
 		       void (*init)(struct lend_group *group));
 
 /**

@@ -96,20 +96,14 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
  */
 static void lend_group_recount(struct lend_group *group)
 {
-	struct lend_census census = { };
-	struct iommu_group *iommu;
+	struct lend_census census;
 	u16 number = U16_MAX;
 
-	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (w.fn->ready)
 			number = min(number, w.fn->addr.bdf);
-		/* A function that is bound is still in its IOMMU group. */
-		iommu = census.members ? NULL : iommu_group_get(&w.fn->pdev->dev);
-		if (iommu)
-			lend_census_take(iommu, &census);
-		iommu_group_put(iommu);
-	}
-	if (!census.members || (census.members == group->members && number == group->number))
+	lend_census_take(group->iommu, &census);
+	if (census.members == group->members && number == group->number)
 		return;
 	group->members = census.members;
 	group->number = number;
@@ -428,7 +422,7 @@ int lend_standby_swap(struct lend_fn *fn)
 	fn->lent = true;
 	fn->vpd = 0;
 	fn->irq.source = s->source;
-	ret = lend_check_attach(group->domain, fn);
+	ret = lend_check_attach(group);
 	if (!ret)
 		ret = lend_bars_take(fn, s->win);
 	else
@@ -770,7 +764,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 		return PTR_ERR(domain);
 	group->domain = domain;
 	WRITE_ONCE(group->link, dlend_link_get(link));
-	ret = lend_check_attach(group->domain, fn);
+	ret = lend_check_attach(group);
 	/* -EBUSY: Linux is resetting a device of the group, and does not change the domain now. */
 	return ret == -EBUSY ? -EAGAIN : ret;
 }
@@ -1045,9 +1039,9 @@ static void lend_group_init_works(struct lend_group *group)
 	INIT_WORK(&group->say, lend_group_say_work);
 }
 
-int lend_lease_bind(struct lend_fn *fn, int id, unsigned int members)
+int lend_lease_bind(struct lend_fn *fn, struct iommu_group *iommu, unsigned int members)
 {
-	return lend_registry_join(fn, id, members, lend_group_init_works);
+	return lend_registry_join(fn, iommu, members, lend_group_init_works);
 }
 
 void lend_lease_error(struct lend_fn *fn)

@@ -630,14 +630,13 @@ int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct len
 
 /**
  * lend_check_attach - attach a group's domain, unless a device of the group then has ATS
- * @domain: (in, out) domain of the group; if this fails it is blocked, for good
- * @fn: (in) a function of the group
+ * @group: (in) group; if this fails, its domain is blocked, for good
  *
  * Context: process, group lock; takes the IOMMU core's lock of the group.
- * Return: 0; -EACCES a device has ATS enabled, and a message says which, why, and what to do;
- * -ENODEV @fn has no IOMMU group any more; or as dlend_domain_attach().
+ * Return: 0; -EACCES a device has ATS enabled, and a message says which, why, and what to do; or as
+ * dlend_domain_attach().
  */
-int lend_check_attach(struct dlend_domain *domain, struct lend_fn *fn);
+int lend_check_attach(struct lend_group *group);
 
 /**
  * lend_rom_read - give a borrower a piece of the ROM
@@ -913,13 +912,13 @@ int lend_lease_revoke(struct lend_group *group, const char *why);
 /**
  * lend_lease_bind - a function is being bound: others can find it from now on
  * @fn: (in, out) function; gets its group
- * @id: (in) number of its IOMMU group
+ * @iommu: (in) its IOMMU group
  * @members: (in) functions in that IOMMU group
  *
  * Context: process, probe(), device lock; takes the group lock and the registry lock.
  * Return: as lend_registry_join().
  */
-int lend_lease_bind(struct lend_fn *fn, int id, unsigned int members);
+int lend_lease_bind(struct lend_fn *fn, struct iommu_group *iommu, unsigned int members);
 
 /**
  * lend_lease_unbind - a function is being unbound
