@@ -111,7 +111,7 @@ static void dlend_bar_account_gate(struct dlend_vdev *v, enum dlend_gate gate)
 		v->stat.gate_last_us = us;
 		v->stat.gate_longest_us = max(v->stat.gate_longest_us, us);
 	}
-	trace_dlend_gate(dlend_vdev_dev(v), gate);
+	trace_dlend_gate(dlend_vdev_dev(v), gate, v->mse);
 }
 
 void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar)

@@ -59,94 +59,31 @@ TRACE_EVENT(dlend_window,
 		  __entry->bytes, __entry->err)
 );
 
-/* What was asked for under the lease @epoch, and the lender's answer. */
-DECLARE_EVENT_CLASS(dlend_lease_step,
-	TP_PROTO(struct device *dev, u32 epoch, int err),
-	TP_ARGS(dev, epoch, err),
+/*
+ * What the lender was asked for under the lease @epoch, and what it replied: "borrow", "reset",
+ * "interrupts", "bus_master on" or "bus_master off".
+ */
+TRACE_EVENT(dlend_vdev_step,
+	TP_PROTO(struct device *dev, u32 epoch, const char *what, int err),
+	TP_ARGS(dev, epoch, what, err),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(dev))
+		__string(what, what)
 		__field(u32, epoch)
 		__field(int, err)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
+		__assign_str(what);
 		__entry->epoch = epoch;
 		__entry->err = err;
 	),
-	TP_printk("%s epoch=%u err=%d", __get_str(dev), __entry->epoch, __entry->err)
+	TP_printk("%s epoch=%u %s err=%d", __get_str(dev), __entry->epoch, __get_str(what),
+		  __entry->err)
 );
 
-/* A device was asked for: granted with @epoch, or refused (@err). */
-DEFINE_EVENT(dlend_lease_step, dlend_borrow,
-	TP_PROTO(struct device *dev, u32 epoch, int err),
-	TP_ARGS(dev, epoch, err)
-);
-
-DEFINE_EVENT(dlend_lease_step, dlend_vdev_reset,
-	TP_PROTO(struct device *dev, u32 epoch, int err),
-	TP_ARGS(dev, epoch, err)
-);
-
-/* The lender was asked for the physical Bus Master Enable: @on only while the windows stand. */
-TRACE_EVENT(dlend_vdev_bus_master,
-	TP_PROTO(struct device *dev, u32 epoch, bool on, int err),
-	TP_ARGS(dev, epoch, on, err),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u32, epoch)
-		__field(bool, on)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->epoch = epoch;
-		__entry->on = on;
-		__entry->err = err;
-	),
-	TP_printk("%s epoch=%u %s err=%d", __get_str(dev), __entry->epoch,
-		  __entry->on ? "on" : "off", __entry->err)
-);
-
-/* @mode: enum dlend_irq_mode */
-TRACE_EVENT(dlend_vdev_irq_setup,
-	TP_PROTO(struct device *dev, u32 epoch, u32 mode, u32 count, int err),
-	TP_ARGS(dev, epoch, mode, count, err),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u32, epoch)
-		__field(u32, mode)
-		__field(u32, count)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->epoch = epoch;
-		__entry->mode = mode;
-		__entry->count = count;
-		__entry->err = err;
-	),
-	TP_printk("%s epoch=%u mode=%u count=%u err=%d", __get_str(dev), __entry->epoch,
-		  __entry->mode, __entry->count, __entry->err)
-);
-
-/* @gate: 0 shut, 1 open, 2 dead (reads 0xff), 3 shut but for trapped reads */
-TRACE_EVENT(dlend_gate,
-	TP_PROTO(struct device *dev, u32 gate),
-	TP_ARGS(dev, gate),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u32, gate)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->gate = gate;
-	),
-	TP_printk("%s %s", __get_str(dev), __print_symbolic(__entry->gate, { 0, "shut" },
-							     { 1, "open" }, { 2, "dead" },
-							     { 3, "read" }))
-);
-
-TRACE_EVENT(dlend_bar_zap,
+/* @gate: enum dlend_gate: what a guest's access to a BAR meets; @mse: it decodes memory */
+DECLARE_EVENT_CLASS(dlend_vdev_bars,
 	TP_PROTO(struct device *dev, u32 gate, bool mse),
 	TP_ARGS(dev, gate, mse),
 	TP_STRUCT__entry(
@@ -159,7 +96,21 @@ TRACE_EVENT(dlend_bar_zap,
 		__entry->gate = gate;
 		__entry->mse = mse;
 	),
-	TP_printk("%s gate=%u mse=%u", __get_str(dev), __entry->gate, __entry->mse)
+	TP_printk("%s %s mse=%u", __get_str(dev),
+		  __print_symbolic(__entry->gate, { 0, "shut" }, { 1, "open" }, { 2, "dead" },
+				   { 3, "read" }),
+		  __entry->mse)
+);
+
+DEFINE_EVENT(dlend_vdev_bars, dlend_gate,
+	TP_PROTO(struct device *dev, u32 gate, bool mse),
+	TP_ARGS(dev, gate, mse)
+);
+
+/* All mappings of the BARs were removed. */
+DEFINE_EVENT(dlend_vdev_bars, dlend_bar_zap,
+	TP_PROTO(struct device *dev, u32 gate, bool mse),
+	TP_ARGS(dev, gate, mse)
 );
 
 #endif /* DLEND_MDEV_TRACE_H */

@@ -145,8 +145,8 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
 	wanted = v->open && dlend_reply_wanted(&v->want, &asked);
-	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
-			   PTR_ERR_OR_ZERO(lease));
+	trace_dlend_vdev_step(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch, "borrow",
+			      PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
 		if (wanted)
 			dlend_step_refused(v, PTR_ERR(lease), why);
@@ -229,7 +229,8 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	v->have.bme = v->have.bme && on;
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
-	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch,
+			      on ? "bus_master on" : "bus_master off", ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
@@ -255,7 +256,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (dma)
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
-	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "reset", ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
@@ -328,8 +329,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
 	dlend_irqs_live(v, asked.irq_mode, false);
 	ret = dlend_lease_irq_setup(lease, asked.irq_mode, asked.irq_count);
-	trace_dlend_vdev_irq_setup(dlend_vdev_dev(v), lease->epoch, asked.irq_mode,
-				   asked.irq_count, ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "interrupts", ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;

@@ -56,7 +56,7 @@ def in_the_guest(t, f, a, address, uuid, g):
     t.ok({"bar0_faults_4k", "trapped_reads", "messages"} <= set(same),
          "debugfs counts faults, trapped accesses and messages", str(before))
     more = {k: after[k] - before[k] for k in same if after[k] != before[k]}
-    why = [line for _, _, line in f.trace("a", "dlend_(msg_send|window|dma_unmap|vdev_reset)")] if more else []
+    why = [line for _, _, line in f.trace("a", "dlend_(msg_send|window|dma_unmap|vdev_step)")] if more else []
     # In one line: of a failure, the end of a whole run has only the first
     t.ok(not more, "during it: no BAR fault, no trapped access, no message", f"{more} {why}")
 
@@ -75,9 +75,9 @@ def killed(t, f, a, b, address, uuid):
         g.kill(9)
     f.wait_state("a", address, "free")
     t.equal(f.lender_state(address)[0], "free", "SIGKILL of QEMU in the middle of I/O returns the device")
-    steps = [line for name, _, line in f.trace("a") if name in ("dlend_vdev_bus_master", "dlend_window")]
+    steps = [line for name, _, line in f.trace("a") if name in ("dlend_vdev_step", "dlend_window")]
     order = [next((i for i, line in enumerate(steps) if re.search(what, line)), None)
-             for what in ("bus_master: .* off", "window: .* lost")]
+             for what in ("vdev_step: .* bus_master off", "window: .* lost")]
     t.ok(None not in order and order == sorted(order), "which stops before its memory goes", "\n".join(steps[-20:]))
 
 
