@@ -117,7 +117,8 @@ static void dlend_lease_free(struct kref *ref)
 
 void dlend_lease_put(struct dlend_lease *lease)
 {
-	kref_put(&lease->kref, dlend_lease_free);
+	if (lease)
+		kref_put(&lease->kref, dlend_lease_free);
 }
 DLEND_EXPORT(dlend_lease_put);
 

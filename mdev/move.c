@@ -270,13 +270,13 @@ static struct dlend_lease *dlend_move_begin_copy(struct dlend_vdev *v,
 	if (ret)
 		return ERR_PTR(ret);
 	memcpy(image->cfg, v->cfg.val, sizeof(image->cfg));
-	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
+	return dlend_lease_get(v->claim.lease);
 }
 
 static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 {
 	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	int ret = 0;
 
 	if (!image)
@@ -290,7 +290,6 @@ static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 		mutex_lock(&v->lock);
 		v->move.given = !ret && v->claim.lease == lease;
 		mutex_unlock(&v->lock);
-		dlend_lease_put(lease);
 	}
 	if (ret)
 		return dlend_move_err(v, ret, "node %u does not hand its device over (%pe)",
@@ -427,8 +426,7 @@ static void dlend_move_take(struct dlend_vdev *v)
 		dlend_move_begin(v);
 	}
 	mutex_unlock(&v->lock);
-	if (before)
-		dlend_lease_put(before);
+	dlend_lease_put(before);
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
 			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
 }

@@ -184,17 +184,14 @@ void dlend_condition_exit(struct dlend_vdev *v)
 static struct dlend_lease *dlend_ended_get(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	return v->ended ? dlend_lease_get(v->ended) : NULL;
+	return dlend_lease_get(v->ended);
 }
 
 /* A reference to the lease that may have pins, or NULL. */
 struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease;
-
 	guard(mutex)(&v->lock);
-	lease = v->claim.lease ?: v->ended;
-	return lease ? dlend_lease_get(lease) : NULL;
+	return dlend_lease_get(v->claim.lease ?: v->ended);
 }
 
 /*
@@ -300,8 +297,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	/* Do this under the lock: later the next lease may have set up interrupts of its own. */
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
-	if (before)
-		dlend_lease_put(before);
+	dlend_lease_put(before);
 	/*
 	 * If the link is lost, unmap the aperture before this returns.  If the lender took its
 	 * device back, it has fenced the device: the return drops the windows, and the lender's

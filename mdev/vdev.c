@@ -709,8 +709,7 @@ void dlend_borrow_reset(struct dlend_vdev *v)
 	dlend_borrow_function_reset(v);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	if (before)
-		dlend_lease_put(before);
+	dlend_lease_put(before);
 	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
 }
 
@@ -804,7 +803,7 @@ static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 hold
 	bool used, over = false;
 
 	mutex_lock(&v->lock);
-	lease = claim->lease ? dlend_lease_get(claim->lease) : NULL;
+	lease = dlend_lease_get(claim->lease);
 	used = lease || claim->borrowing;
 	if (lease)
 		over = state == DLEND_OFFER_GONE || dlend_epoch_after(epoch, lease->epoch) ||

@@ -288,7 +288,7 @@ static inline void dlend_vdev_put(struct dlend_vdev *v)
 }
 
 /* For __free(): a variable's reference on a lease goes with the variable. */
-DEFINE_FREE(dlend_lease_put, struct dlend_lease *, _T ? dlend_lease_put(_T) : (void)0)
+DEFINE_FREE(dlend_lease_put, struct dlend_lease *, IS_ERR(_T) ? (void)0 : dlend_lease_put(_T))
 
 /**
  * dlend_vdev_lease - the lease that a vdev has now
@@ -299,7 +299,7 @@ DEFINE_FREE(dlend_lease_put, struct dlend_lease *, _T ? dlend_lease_put(_T) : (v
 static inline struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
+	return dlend_lease_get(v->claim.lease);
 }
 
 /** dlend_vdev_wish - what is wanted now. Context: process; takes vdev->lock. */

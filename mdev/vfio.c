@@ -273,8 +273,7 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 		wait_event_timeout(v->idle_wq, dlend_live_decided(v, write),
 				   msecs_to_jiffies(dlend_live_left(*end)));
 	guard(mutex)(&v->lock);
-	return v->is.live == DLEND_LIVE_NOW && v->claim.lease ? dlend_lease_get(v->claim.lease) :
-								NULL;
+	return v->is.live == DLEND_LIVE_NOW ? dlend_lease_get(v->claim.lease) : NULL;
 }
 
 /* How the lender has answered. */

@@ -380,14 +380,20 @@ struct dlend_lease {
  */
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why);
 
-/** dlend_lease_get - one more reference. Context: any. Return: @lease */
+/** dlend_lease_get - one more reference; NULL has none. Context: any. Return: @lease */
 static inline struct dlend_lease *dlend_lease_get(struct dlend_lease *lease)
 {
-	kref_get(&lease->kref);
+	if (lease)
+		kref_get(&lease->kref);
 	return lease;
 }
 
-/** dlend_lease_put - one reference less; the last one ends it. Context: process, may sleep. */
+/**
+ * dlend_lease_put - one reference less; the last one ends it
+ * @lease: (in) lease; NULL: nothing happens
+ *
+ * Context: process, may sleep.
+ */
 void dlend_lease_put(struct dlend_lease *lease);
 
 /**
