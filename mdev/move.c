@@ -761,25 +761,23 @@ static const char *dlend_move_told_words(int err)
 
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked = dlend_vdev_wish(v);
-	int ret = dlend_lease_move_to(lease, asked.move_to, asked.cut);
+	int ret = dlend_lease_move_to(lease, v->asked.move_to, v->asked.cut);
 
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	if (dlend_reply_named(&v->want, &asked, &v->have, &v->move.told, ret))
+	if (dlend_reply_named(&v->want, &v->asked, &v->have, &v->move.told, ret))
 		dev_warn_ratelimited(dlend_vdev_dev(v), "node %u cannot take the device over (%pe): %s\n",
-				     asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
+				     v->asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
 }
 
 void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked, had;
+	struct dlend_wish had;
 	struct dlend_quiet quiet;
 	int ret;
 
 	mutex_lock(&v->lock);
-	asked = v->want;
 	v->have.bme = false;
 	had = v->have;
 	/* Direct interrupts end, so that they are counted. */
@@ -790,7 +788,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	dlend_reply_quiesced(&asked, &v->have, quiet.drained || v->have.cut, ret);
+	dlend_reply_quiesced(&v->asked, &v->have, quiet.drained || v->have.cut, ret);
 	if (quiet.irqs_changed) {
 		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 		v->irq_gap = true;
@@ -807,7 +805,6 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 
 void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked = dlend_vdev_wish(v);
 	int ret = dlend_lease_run(lease);
 
 	guard(mutex)(&v->lock);
@@ -817,7 +814,7 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_irqs_live(v, v->have.irq_mode, true);
 	v->move.given = false;
 	v->move.why[0] = 0;
-	if (dlend_reply_ran(&v->want, &asked, &v->have, ret))
+	if (dlend_reply_ran(&v->want, &v->asked, &v->have, ret))
 		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
 				ret == -ESTALE ? ": another host has taken it over" : "");
 }

@@ -22,9 +22,9 @@
  * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
  * memory that did not change, which many take for a fatal error.
  *
- * Each step is called without locks.  It takes a copy of the wishes before it asks the lender, and
+ * Each step is called without locks, for the wishes as they were when it began (vdev->asked).  It
  * notes what it did under vdev->lock: only if the vdev still has the lease that the step worked on,
- * which may have ended in between, and against the wishes that asked (plan.h).
+ * which may have ended in between, and against that copy (plan.h).
  */
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -129,22 +129,19 @@ static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 	v->lost = lost;
 }
 
-static void dlend_step_borrow(struct dlend_vdev *v)
+static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 {
 	char why[DLEND_REASON_LEN] = "";
 	struct dlend_lease *lease;
-	struct dlend_wish asked;
-	bool coming, wanted;
+	bool wanted;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
-	asked = v->want;
-	coming = v->move.coming;
 	mutex_unlock(&v->lock);
 	lease = dlend_step_ask_lease(v, coming, why);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
-	wanted = v->open && dlend_reply_wanted(&v->want, &asked);
+	wanted = v->open && dlend_reply_wanted(&v->want, &v->asked);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch, "borrow",
 			      PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
@@ -163,7 +160,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 		goto unlock;
 	}
 	WRITE_ONCE(v->claim.lease, lease);
-	dlend_reply_granted(&asked, &v->have, v->readrq);
+	dlend_reply_granted(&v->asked, &v->have, v->readrq);
 	/* The worker opens the gate, once it has seen that the lease has not ended already. */
 unlock:
 	mutex_unlock(&v->lock);
@@ -175,11 +172,11 @@ unlock:
 		dlend_step_await_lender(v);
 }
 
-/* A request failed.  The VMM is told, but of the loss of a link only if stop_on_loss is set. */
+/* A request failed.  The VMM is told; of the loss of a link only with stop_on_loss. [locked] */
 static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
 			      int ret)
 {
-	if (v->claim.lease == lease && !v->failed)
+	if (!v->failed)
 		dlend_condition_fail(v, ret != -ENOTCONN || dlend_stop_on_loss,
 				     "%s failed on node %u (%pe)",
 				     what, lease->addr.lender, ERR_PTR(ret));
@@ -217,15 +214,10 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 
 static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
 {
-	struct dlend_wish asked;
-	bool fails;
 	int ret;
 
 	/* Off counts from the request, on from the reply: in between the gate stays shut. */
-	if (on && !dlend_step_begin(v, lease))
-		return;
 	mutex_lock(&v->lock);
-	asked = v->want;
 	v->have.bme = v->have.bme && on;
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
@@ -236,24 +228,29 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		return;
 	if (!on && !ret)
 		v->dma = false;
-	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
-	if (fails)
+	if (dlend_reply_bus_master(&v->want, &v->asked, &v->have, on, ret))
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
 	dlend_vdev_update(v);
 }
 
+static void dlend_step_bme_off(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	dlend_step_bus_master(v, lease, false);
+}
+
+static void dlend_step_bme_on(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	if (dlend_step_begin(v, lease))
+		dlend_step_bus_master(v, lease, true);
+}
+
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked;
-	bool dma, fails;
+	bool fails;
 	int ret;
 
-	mutex_lock(&v->lock);
-	asked = v->want;
-	dma = v->dma;
-	mutex_unlock(&v->lock);
 	/* Stop transfers first, which is quick: callers that wait for that need not wait longer. */
-	if (dma)
+	if (READ_ONCE(v->dma))
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "reset", ret);
@@ -262,7 +259,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	v->stat.resets++;
-	fails = dlend_reply_reset(&v->want, &asked, &v->have, v->readrq, ret);
+	fails = dlend_reply_reset(&v->want, &v->asked, &v->have, v->readrq, ret);
 	v->move.given = v->move.given && ret;
 	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
 	v->dma = v->dma && ret;
@@ -273,12 +270,10 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 /* A lender that cannot look leaves the device as it is: its guest sees if that has lost itself. */
 static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	u32 enable = dlend_vdev_wish(v).enable;
-
 	dlend_lease_enable(lease);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
-		v->have.enable = enable;
+		v->have.enable = v->asked.enable;
 }
 
 /*
@@ -312,13 +307,11 @@ static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease
 
 static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked;
 	bool resized, fails;
 	int ret;
 
 	mutex_lock(&v->lock);
-	asked = v->want;
-	resized = v->have.irq_mode == asked.irq_mode || v->irq_gap;
+	resized = v->have.irq_mode == v->asked.irq_mode || v->irq_gap;
 	/*
 	 * Until the reply it is not known what the lender delivers.  If the guest goes back to the
 	 * old set-up before, the worker must set that up again: an edge in the gap would be lost.
@@ -327,35 +320,33 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
-	dlend_irqs_live(v, asked.irq_mode, false);
-	ret = dlend_lease_irq_setup(lease, asked.irq_mode, asked.irq_count);
+	dlend_irqs_live(v, v->asked.irq_mode, false);
+	ret = dlend_lease_irq_setup(lease, v->asked.irq_mode, v->asked.irq_count);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "interrupts", ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
 	if (resized)
-		dlend_irqs_live(v, asked.irq_mode, true);
-	fails = dlend_reply_irq(&v->want, &asked, &v->have, ret);
+		dlend_irqs_live(v, v->asked.irq_mode, true);
+	fails = dlend_reply_irq(&v->want, &v->asked, &v->have, ret);
 	if (!ret)
 		dlend_bypass_begin(v, lease);
 	/* The old vectors are gone: the next set-up makes up for what is lost until then. */
 	v->irq_gap = resized && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
-	else if ((!ret || ret == -ENOSPC) && dlend_reply_irq_same(&v->want, &asked))
-		dlend_step_irq_fewer(v, lease, ret ? 0 : asked.irq_count);
+	else if ((!ret || ret == -ENOSPC) && dlend_reply_irq_same(&v->want, &v->asked))
+		dlend_step_irq_fewer(v, lease, ret ? 0 : v->asked.irq_count);
 }
 
 /* Only the device's speed depends on that: if the lender does not do it, the device still works. */
 static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	u32 readrq = dlend_vdev_wish(v).readrq;
-
 	/* Where that is in configuration space does not change while a VMM has the device open. */
-	dlend_lease_set_readrq(lease, v->cfg.pcie_pos + PCI_EXP_DEVCTL, readrq);
+	dlend_lease_set_readrq(lease, v->cfg.pcie_pos + PCI_EXP_DEVCTL, v->asked.readrq);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
-		v->have.readrq = readrq;
+		v->have.readrq = v->asked.readrq;
 }
 
 static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *lease, int ret,
@@ -374,9 +365,9 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
 }
 
-/* A build for @wish has ended with @ret. Return: is it to be tried again? [locked] */
+/* A build for @asked has ended with @ret. Return: is it to be tried again? [locked] */
 static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
-				  const struct dlend_wish *wish, int ret, const char *why)
+				  int ret, const char *why)
 {
 	u64 pinned = dlend_memory_pinned(dlend_vdev_memory(lease));
 	bool overdue = ret && dlend_step_overdue(v, pinned, ret == -EAGAIN ?
@@ -384,16 +375,16 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 
 	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:
-		if (v->have.build != wish->build)
+		if (v->have.build != v->asked.build)
 			dlend_guest_rescan_soon(v);
-		v->have.build = wish->build;
-		v->have.rescan = wish->rescan;
-		v->have.grow = wish->grow;
+		v->have.build = v->asked.build;
+		v->have.rescan = v->asked.rescan;
+		v->have.grow = v->asked.grow;
 		break;
 	case DLEND_VERDICT_AGAIN:
 		return true;
 	case DLEND_VERDICT_KEEP:
-		v->have.rescan = wish->rescan;
+		v->have.rescan = v->asked.rescan;
 		break;
 	case DLEND_VERDICT_FAIL:
 		dlend_step_build_failed(v, lease, ret, why);
@@ -413,13 +404,11 @@ static bool dlend_step_is_open(const struct dlend_vdev *v)
 static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	char why[DLEND_REASON_LEN] = "the guest's memory layout did not settle";
-	struct dlend_wish wish;
 	bool again = false;
 	u32 how = 0;
 	int ret;
 
 	mutex_lock(&v->lock);
-	wish = v->want;
 	/* The guest may have been given memory while the device was stopped. */
 	if (!v->have.bme)
 		how |= DLEND_BUILD_ANEW;
@@ -446,20 +435,10 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 		v->stat.build_retries++;
 	/* A build that gave way comes again after that; it does not mean a changing layout. */
 	if (v->claim.lease == lease && !(ret == -EAGAIN && v->is.urgent))
-		again = dlend_step_build_note(v, lease, &wish, ret, why);
+		again = dlend_step_build_note(v, lease, ret, why);
 	mutex_unlock(&v->lock);
 	if (again)
 		dlend_step_pause(v);
-}
-
-static void dlend_step_bme_off(struct dlend_vdev *v, struct dlend_lease *lease)
-{
-	dlend_step_bus_master(v, lease, false);
-}
-
-static void dlend_step_bme_on(struct dlend_vdev *v, struct dlend_lease *lease)
-{
-	dlend_step_bus_master(v, lease, true);
 }
 
 /* Those that need a lease */
@@ -484,6 +463,7 @@ static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 	v->looking = false;
 	dlend_vdev_update(v);
 	v->looking = v->is.next == DLEND_STEP_IRQ || v->is.next == DLEND_STEP_BME_ON;
+	v->asked = v->want;
 	return v->is.next;
 }
 
@@ -500,7 +480,7 @@ static void dlend_step_work(struct work_struct *work)
 		if (asks && dlend_claim_pending(&v->claim))
 			break;
 		if (asks)
-			dlend_step_borrow(v);
+			dlend_step_borrow(v, step == DLEND_STEP_STANDBY);
 		lease = dlend_vdev_lease(v);
 		/* The end of the lease may have been told before the grant was noted. */
 		if (asks && lease && dlend_lease_over(lease))

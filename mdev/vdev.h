@@ -158,7 +158,8 @@ struct dlend_vdev_move {
  * @open: a VMM has it open
  * @had_space: it got an address space since it was opened (iommufd)
  * @want: what guest and VMM asked for; @have: what the lender was told.  The worker makes the
- *	second equal to the first
+ *	second equal to the first.  @asked: @want as the worker's present step began; the worker
+ *	reads it without @lock, too
  * @is: what follows from all of these (dlend_vdev_update()); it is read without @lock, too
  * @ended: the last lease that ended without us, until it is returned: its pages may still be pinned
  * @failed: the device is of no use until it is reset; @reason says why
@@ -219,7 +220,7 @@ struct dlend_vdev {
 	bool prepin, prepinned;
 	u64 lowmem;
 	bool open, had_space;
-	struct dlend_wish want, have;
+	struct dlend_wish want, have, asked;
 	struct dlend_conditions is;
 	struct dlend_lease *ended;
 	u32 irq_need, readrq;
@@ -300,13 +301,6 @@ static inline struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
 	return dlend_lease_get(v->claim.lease);
-}
-
-/** dlend_vdev_wish - what is wanted now. Context: process; takes vdev->lock. */
-static inline struct dlend_wish dlend_vdev_wish(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	return v->want;
 }
 
 /** dlend_vdev_memory - the guest's memory under a lease, from grant to end. Context: any. */
@@ -799,7 +793,7 @@ struct dlend_move_target {
  */
 int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to);
 
-/* Steps of a move.  Context: the worker, none of the vdev's locks. */
+/* Steps of a move, made for vdev->asked.  Context: the worker, none of the vdev's locks. */
 
 /** dlend_move_step_to - tell the lender which node may take the device of @v over */
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease);
