@@ -138,8 +138,10 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
  * so they must not reach the device. The guest reads 0xff at once, also while the lender's message
  * is still on its way.
  */
-void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index)
+void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 {
+	struct dlend_vdev *v = claim_to_vdev(claim);
+
 	guard(rwsem_write)(&v->bar_lock);
 	if (!v->bar_phys[index])
 		return;

@@ -102,9 +102,9 @@ static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
 	irq->signalled++;
 }
 
-void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
+void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
 {
-	struct dlend_irqs *irq = &v->irq;
+	struct dlend_irqs *irq = &claim_to_vdev(claim)->irq;
 	unsigned long flags;
 
 	spin_lock_irqsave(&irq->lock, flags);

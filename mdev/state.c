@@ -312,8 +312,9 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	dlend_vdev_update(v);
 }
 
-void dlend_ended_link_down(struct dlend_vdev *v)
+void dlend_ended_link_down(struct dlend_claim *claim)
 {
+	struct dlend_vdev *v = claim_to_vdev(claim);
 	struct dlend_lease *ended __free(dlend_lease_put) = NULL;
 
 	dlend_ended_lose(v, NULL, "the link to the lender was lost");

@@ -750,35 +750,25 @@ u16 dlend_borrow_intx(struct dlend_vdev *v)
 
 /* What the borrower calls (struct dlend_claim_ops) */
 
-static struct dlend_vdev *dlend_borrow_vdev(struct dlend_claim *claim)
-{
-	return container_of(claim, struct dlend_vdev, claim);
-}
-
 static void dlend_borrow_op_get(struct dlend_claim *claim)
 {
-	dlend_vdev_get(dlend_borrow_vdev(claim));
+	dlend_vdev_get(claim_to_vdev(claim));
 }
 
 static void dlend_borrow_op_put(struct dlend_claim *claim)
 {
-	dlend_vdev_put(dlend_borrow_vdev(claim));
+	dlend_vdev_put(claim_to_vdev(claim));
 }
 
 static bool dlend_borrow_op_uses(struct dlend_claim *claim, u32 epoch)
 {
-	guard(mutex)(&dlend_borrow_vdev(claim)->lock);
+	guard(mutex)(&claim_to_vdev(claim)->lock);
 	return claim->lease && claim->lease->epoch == epoch;
-}
-
-static void dlend_borrow_op_link_down(struct dlend_claim *claim)
-{
-	dlend_ended_link_down(dlend_borrow_vdev(claim));
 }
 
 static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
 {
-	struct dlend_vdev *v = dlend_borrow_vdev(claim);
+	struct dlend_vdev *v = claim_to_vdev(claim);
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	bool used, over = false;
 
@@ -797,7 +787,7 @@ static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 hold
 
 static void dlend_borrow_op_reclaim(struct dlend_claim *claim, u32 epoch)
 {
-	struct dlend_vdev *v = dlend_borrow_vdev(claim);
+	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	if (!dlend_borrow_op_uses(claim, epoch))
 		return;
@@ -810,7 +800,7 @@ static void dlend_borrow_op_reclaim(struct dlend_claim *claim, u32 epoch)
 
 static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 {
-	struct dlend_vdev *v = dlend_borrow_vdev(claim);
+	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
 	if (!claim->lease || claim->lease->epoch != epoch || v->failed)
@@ -822,7 +812,7 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 
 static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 {
-	struct dlend_vdev *v = dlend_borrow_vdev(claim);
+	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
 	/* A device without interrupts gets them in the new way later. */
@@ -830,16 +820,6 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 		return;
 	v->want.irq_turn++;
 	dlend_vdev_update(v);
-}
-
-static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
-{
-	dlend_irqs_fired(dlend_borrow_vdev(claim), vector, count);
-}
-
-static void dlend_borrow_op_bar_revoked(struct dlend_claim *claim, unsigned int bar)
-{
-	dlend_bar_revoked(dlend_borrow_vdev(claim), bar);
 }
 
 static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_lease *lease)
@@ -857,7 +837,7 @@ static void dlend_borrow_op_returned(struct dlend_claim *claim, struct dlend_lea
 {
 	if (lease->priv)
 		dlend_memory_close(lease->priv);
-	dlend_ended_forget(dlend_borrow_vdev(claim), lease);
+	dlend_ended_forget(claim_to_vdev(claim), lease);
 }
 
 static void dlend_borrow_op_released(struct dlend_claim *claim, struct dlend_lease *lease,
@@ -879,13 +859,13 @@ const struct dlend_claim_ops dlend_borrow_claim_ops = {
 	.get = dlend_borrow_op_get,
 	.put = dlend_borrow_op_put,
 	.uses = dlend_borrow_op_uses,
-	.link_down = dlend_borrow_op_link_down,
+	.link_down = dlend_ended_link_down,
 	.state = dlend_borrow_op_state,
 	.reclaim = dlend_borrow_op_reclaim,
 	.error = dlend_borrow_op_error,
 	.irqs_again = dlend_borrow_op_irqs_again,
-	.interrupt = dlend_borrow_op_interrupt,
-	.bar_revoked = dlend_borrow_op_bar_revoked,
+	.interrupt = dlend_irqs_fired,
+	.bar_revoked = dlend_bar_revoked,
 	.returning = dlend_borrow_op_returning,
 	.returned = dlend_borrow_op_returned,
 	.released = dlend_borrow_op_released,

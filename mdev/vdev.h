@@ -262,6 +262,7 @@ struct dlend_vdev {
 };
 
 #define to_dlend_vdev(v) container_of(v, struct dlend_vdev, vfio)
+#define claim_to_vdev(c) container_of(c, struct dlend_vdev, claim)
 
 /** dlend_vdev_dev - the mediated device, for messages. Context: any. */
 static inline struct device *dlend_vdev_dev(struct dlend_vdev *v)
@@ -360,14 +361,8 @@ void dlend_bar_close(struct dlend_vdev *v);
  */
 void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar);
 
-/**
- * dlend_bar_revoked - cut off a BAR: no access reaches it any more when this returns
- * @v: (in) vdev
- * @index: (in) BAR
- *
- * Context: process; takes bar_lock.
- */
-void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index);
+/** dlend_bar_revoked - cut off a BAR: &struct dlend_claim_ops.bar_revoked; takes bar_lock */
+void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index);
 
 /** dlend_bar_set_mse - the guest turns memory decoding on or off. Context: vdev->lock. */
 void dlend_bar_set_mse(struct dlend_vdev *v, bool on);
@@ -476,14 +471,8 @@ int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
  */
 int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible);
 
-/**
- * dlend_irqs_fired - interrupts have come from the device
- * @v: (in) vdev
- * @vector, @count: (in) which, and how many
- *
- * Context: any, hard interrupt too.
- */
-void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count);
+/** dlend_irqs_fired - interrupts have come: &struct dlend_claim_ops.interrupt */
+void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool direct);
 
 /**
  * dlend_irqs_live - what the lender delivers from now on
@@ -652,13 +641,12 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease);
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why);
 
 /**
- * dlend_ended_link_down - the link to the lender is down
- * @v: (in) vdev
+ * dlend_ended_link_down - the link to the lender is down: &struct dlend_claim_ops.link_down
+ * @claim: (in) claim of a vdev
  *
- * As dlend_ended_lose(), also for a lease that had ended before and is not returned yet. Context:
- * as dlend_ended_lose().
+ * As dlend_ended_lose(), also for a lease that had ended before and is not returned yet.
  */
-void dlend_ended_link_down(struct dlend_vdev *v);
+void dlend_ended_link_down(struct dlend_claim *claim);
 
 /* guest_ram.c: a guest's memory comes and goes while its device is borrowed */
 
