@@ -693,25 +693,6 @@ void dlend_borrow_reset(struct dlend_vdev *v)
 	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
 }
 
-/*
- * Wait until the interrupts that were asked for are set up.
- * Return: 0 they are, or will be when the device is borrowed; > 0 the lender has only so many
- * vectors; -ENOSPC it has none.
- */
-static int dlend_borrow_await_irqs(struct dlend_vdev *v)
-{
-	int ret = 0;
-
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
-			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
-	guard(mutex)(&v->lock);
-	v->irq_waiters--;
-	if (v->irq_short >= 0)
-		ret = v->irq_short ?: -ENOSPC;
-	v->irq_short = -1;
-	return ret;
-}
-
 int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	int ret, possible;
@@ -722,15 +703,19 @@ int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, 
 	ret = dlend_irqs_set(v, hdr, data);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	possible = dlend_borrow_await_irqs(v);
-	if (ret || !possible)
+	/* They are set up then, or will be when the device is borrowed. */
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
+			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
+	guard(mutex)(&v->lock);
+	v->irq_waiters--;
+	possible = v->irq_short;
+	v->irq_short = -1;
+	if (ret || possible < 0)
 		return ret;
-	mutex_lock(&v->lock);
-	ret = dlend_irqs_too_few(v, hdr, possible);
-	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
 	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
-			       dlend_vdev_lender(v), max(possible, 0), hdr->start + hdr->count);
+			       dlend_vdev_lender(v), possible, hdr->start + hdr->count);
+	ret = dlend_irqs_too_few(v, hdr, possible ?: -ENOSPC);
+	dlend_vdev_update(v);
 	return ret;
 }
 
