@@ -203,11 +203,11 @@ enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struc
 
 bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms)
 {
-	if (!p->begun || progress > p->most) {
-		p->begun = true;
+	if (!p->pause_ms || progress > p->most) {
 		p->most = progress;
 		p->since_ms = now_ms;
 	}
+	p->pause_ms = clamp(p->pause_ms * 2, DLEND_PAUSE_MIN_MS, DLEND_PAUSE_MAX_MS);
 	return now_ms - p->since_ms > limit_ms;
 }
 

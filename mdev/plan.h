@@ -152,20 +152,24 @@ enum dlend_verdict {
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
 				      int err, bool overdue);
 
+/* Pause between tries of one step; twice as long each time. */
+#define DLEND_PAUSE_MIN_MS	5u
+#define DLEND_PAUSE_MAX_MS	500u
+
 /**
- * struct dlend_patience - for a step that is tried again and again; all zero at first
- * @begun: dlend_plan_overdue() was called before
+ * struct dlend_patience - for a step that is tried again and again
+ * @pause_ms: pause before the next try; set it to 0 when a new step begins
  * @most: the furthest that the step has come
  * @since_ms: when it came there
  */
 struct dlend_patience {
-	bool begun;
+	unsigned int pause_ms;
 	u64 most;
 	s64 since_ms;
 };
 
 /**
- * dlend_plan_overdue - is the patience at an end?
+ * dlend_plan_overdue - a step is to be tried again: is the patience at an end?
  * @p: (in, out) patience
  * @progress: (in) how far the step has come, e.g. in bytes; less than before is no progress
  * @now_ms: (in) time, of any clock

@@ -107,7 +107,7 @@ void dlend_condition_clear(struct dlend_vdev *v)
 	v->errored = false;
 	v->lost = false;
 	v->reason[0] = 0;
-	v->backoff_ms = 0;
+	v->patience.pause_ms = 0;
 }
 
 void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)

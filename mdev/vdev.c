@@ -41,10 +41,6 @@ MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layou
 /* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
 #define DLEND_STEP_REACH_MS	2000
 
-/* Pause between tries of the same step; twice as long each time. */
-#define DLEND_STEP_PAUSE_MIN_MS	5u
-#define DLEND_STEP_PAUSE_MAX_MS	500u
-
 static s64 dlend_step_settle_ms(void)
 {
 	return settle_s * (s64)MSEC_PER_SEC;
@@ -53,9 +49,6 @@ static s64 dlend_step_settle_ms(void)
 /* Try again, a little later. Return: true if it came no further for @limit_ms. [locked] */
 static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 {
-	if (!v->backoff_ms)
-		v->patience = (struct dlend_patience){};
-	v->backoff_ms = clamp(v->backoff_ms * 2, DLEND_STEP_PAUSE_MIN_MS, DLEND_STEP_PAUSE_MAX_MS);
 	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()), limit_ms);
 }
 
@@ -64,7 +57,7 @@ static void dlend_step_pause(struct dlend_vdev *v)
 {
 	/* A reset must not wait: the device may still write to memory that the guest uses anew. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->is.urgent),
-			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
+			   msecs_to_jiffies(READ_ONCE(v->patience.pause_ms)));
 }
 
 static void dlend_step_await_lender(struct dlend_vdev *v)
@@ -150,7 +143,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 		goto unlock;
 	}
 	v->stat.borrows++;
-	v->backoff_ms = 0;
+	v->patience.pause_ms = 0;
 	/*
 	 * The VMM has closed the device since it was asked for, and the VMM that opened it again
 	 * has not touched it yet; or the VM that was to come does not, or another one does.
@@ -390,7 +383,7 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 		dlend_step_build_failed(v, lease, ret, why);
 		break;
 	}
-	v->backoff_ms = 0;
+	v->patience.pause_ms = 0;
 	return false;
 }
 
@@ -622,7 +615,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		if (v->failed && !v->lost)
 			dlend_condition_clear(v);
 		v->want.build++;
-		v->backoff_ms = 0;
+		v->patience.pause_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->claim.lease)
 			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */

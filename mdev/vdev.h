@@ -180,8 +180,7 @@ struct dlend_vdev_move {
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted (set without @lock)
  * @vmm: who opened the device last
- * @patience: with the step that the worker tries again; @backoff_ms: how long it waited before the
- *	last try
+ * @patience: with the step that the worker tries again
  * @rescan_ms: until the next look at all of the guest's memory
  * @bme_at: when the guest turned Bus Master Enable on, until the gate opens
  * @work: the worker (vdev.c)
@@ -231,7 +230,7 @@ struct dlend_vdev {
 	unsigned int unmapping;
 	unsigned long touched;
 	struct dlend_vmm vmm;
-	unsigned int backoff_ms, rescan_ms;
+	unsigned int rescan_ms;
 	struct dlend_patience patience;
 	ktime_t bme_at, live_after, behind_at;
 	char reason[DLEND_REASON_LEN];
