@@ -46,47 +46,44 @@ struct dlend_mdev_parent {
 
 static const char * const dlend_prepin_words[] = { "bme", "open" };
 
-/* A guest may have seen a setting, or rely on it: it cannot change while a VM is there. [locked] */
-static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
+/* DLEND_CFG_CLIQUE_NONE, and downwards */
+static const char * const dlend_clique_words[] = { "none", "auto", "always" };
+
+/* A guest may have seen a setting, or rely on it: it cannot change while a VM is there. */
+static int dlend_setting_change(struct dlend_vdev *v, const struct device_attribute *attr,
+				void *setting, const void *value, size_t size)
 {
-	if (!v->open)
+	guard(mutex)(&v->lock);
+	if (!memcmp(setting, value, size))
 		return 0;
-	dev_warn(dlend_vdev_dev(v), "%s not changed: a VM has the device open; shut it down first\n",
-		 what);
-	return -EBUSY;
+	if (v->open) {
+		dev_warn(dlend_vdev_dev(v), "%s not changed: a VM has the device open; shut it down first\n",
+			 attr->attr.name);
+		return -EBUSY;
+	}
+	memcpy(setting, value, size);
+	return 0;
 }
 
 static int dlend_setting_emit_clique(int clique, char *buf, int at)
 {
-	switch (clique) {
-	case DLEND_CFG_CLIQUE_NONE:
-		return sysfs_emit_at(buf, at, "none\n");
-	case DLEND_CLIQUE_AUTO:
-		return sysfs_emit_at(buf, at, "auto\n");
-	case DLEND_CLIQUE_ALWAYS:
-		return sysfs_emit_at(buf, at, "always\n");
-	}
-	return sysfs_emit_at(buf, at, "%d\n", clique);
+	if (clique >= 0)
+		return sysfs_emit_at(buf, at, "%d\n", clique);
+	return sysfs_emit_at(buf, at, "%s\n", dlend_clique_words[DLEND_CFG_CLIQUE_NONE - clique]);
 }
 
 static int dlend_setting_parse_clique(const char *buf, int *clique)
 {
-	int ret;
+	int ret, word = sysfs_match_string(dlend_clique_words, buf);
 
-	if (sysfs_streq(buf, "auto")) {
-		*clique = DLEND_CLIQUE_AUTO;
-	} else if (sysfs_streq(buf, "always")) {
-		*clique = DLEND_CLIQUE_ALWAYS;
-	} else if (sysfs_streq(buf, "none")) {
-		*clique = DLEND_CFG_CLIQUE_NONE;
-	} else {
-		ret = kstrtoint(buf, 0, clique);
-		if (ret)
-			return ret;
-		if (*clique < 0 || *clique > DLEND_CLIQUE_MAX)
-			return -EINVAL;
+	if (word >= 0) {
+		*clique = DLEND_CFG_CLIQUE_NONE - word;
+		return 0;
 	}
-	return 0;
+	ret = kstrtoint(buf, 0, clique);
+	if (!ret && (*clique < 0 || *clique > DLEND_CLIQUE_MAX))
+		ret = -EINVAL;
+	return ret;
 }
 
 static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -101,19 +98,11 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 			    size_t count)
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
-	int clique, ret;
+	int clique, ret = dlend_setting_parse_clique(buf, &clique);
 
-	ret = dlend_setting_parse_clique(buf, &clique);
-	if (ret)
-		return ret;
-	guard(mutex)(&v->lock);
-	if (clique == v->clique)
-		return count;
-	ret = dlend_setting_busy(v, "clique");
-	if (ret)
-		return ret;
-	v->clique = clique;
-	return count;
+	if (!ret)
+		ret = dlend_setting_change(v, attr, &v->clique, &clique, sizeof(clique));
+	return ret ?: count;
 }
 static DEVICE_ATTR_RW(clique);
 
@@ -129,19 +118,14 @@ static ssize_t identity_store(struct device *dev, struct device_attribute *attr,
 			      size_t count)
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
+	char identity[sizeof(v->identity)] = "";
 	size_t len = strcspn(buf, "\n");
-	int ret;
 
-	if (!len || len >= sizeof(v->identity))
+	if (!len || len >= sizeof(identity))
 		return -EINVAL;
-	guard(mutex)(&v->lock);
-	ret = dlend_setting_busy(v, "identity");
-	if (ret)
-		return ret;
-	strscpy(v->identity, buf, len + 1);
-	if (!strcmp(v->identity, "any"))
-		v->identity[0] = '\0';
-	return count;
+	if (!sysfs_streq(buf, "any"))
+		memcpy(identity, buf, len);
+	return dlend_setting_change(v, attr, v->identity, identity, sizeof(identity)) ?: count;
 }
 static DEVICE_ATTR_RW(identity);
 
@@ -196,19 +180,11 @@ static ssize_t lowmem_store(struct device *dev, struct device_attribute *attr, c
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 	u64 bytes;
-	int ret;
+	int ret = dlend_setting_parse_lowmem(buf, &bytes);
 
-	ret = dlend_setting_parse_lowmem(buf, &bytes);
-	if (ret)
-		return ret;
-	guard(mutex)(&v->lock);
-	if (bytes == v->lowmem)
-		return count;
-	ret = dlend_setting_busy(v, "lowmem");
-	if (ret)
-		return ret;
-	v->lowmem = bytes;
-	return count;
+	if (!ret)
+		ret = dlend_setting_change(v, attr, &v->lowmem, &bytes, sizeof(bytes));
+	return ret ?: count;
 }
 static DEVICE_ATTR_RW(lowmem);
 
