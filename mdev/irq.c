@@ -50,14 +50,10 @@ unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
 
 static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 {
-	switch (index) {
-	case VFIO_PCI_INTX_IRQ_INDEX:
-		return DLEND_IRQ_INTX;
-	case VFIO_PCI_MSI_IRQ_INDEX:
-		return DLEND_IRQ_MSI;
-	default:
-		return DLEND_IRQ_MSIX;
-	}
+	static_assert(DLEND_IRQ_INTX == VFIO_PCI_INTX_IRQ_INDEX + 1 &&
+		      DLEND_IRQ_MSI == VFIO_PCI_MSI_IRQ_INDEX + 1 &&
+		      DLEND_IRQ_MSIX == VFIO_PCI_MSIX_IRQ_INDEX + 1);
+	return index + 1;
 }
 
 /*
@@ -156,9 +152,11 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 		queue_work(system_highpri_wq, work);
 }
 
-/* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */
-static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
+/* From the resample eventfd (KVM has seen the guest's end of interrupt), or an ioctl. */
+static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 {
+	struct dlend_vdev *v = opaque;
+	struct dlend_irqs *irq = &v->irq;
 	bool owed = false;
 
 	spin_lock_irq(&irq->lock);
@@ -170,24 +168,9 @@ static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
 		irq->owed = irq->owed && !owed;
 	}
 	spin_unlock_irq(&irq->lock);
-	return owed;
-}
-
-/* From the resample eventfd (KVM has seen the guest's end of interrupt), or an ioctl. */
-static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
-{
-	struct dlend_vdev *v = opaque;
-
-	if (dlend_irqs_unmask_intx(&v->irq))
-		queue_work(system_highpri_wq, &v->irq.unmask_work);
-}
-
-static void dlend_irqs_mask_intx(struct dlend_irqs *irq)
-{
-	spin_lock_irq(&irq->lock);
-	if (irq->mode == DLEND_IRQ_INTX)
-		irq->masked = true;
-	spin_unlock_irq(&irq->lock);
+	/* The lender waits to hear that the guest has dealt with the interrupt. */
+	if (owed)
+		queue_work(system_highpri_wq, &irq->unmask_work);
 }
 
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
@@ -199,24 +182,6 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
 		dlend_irqs_signal_intx(irq);
 	spin_unlock_irq(&irq->lock);
-}
-
-bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
-{
-	struct dlend_irqs *irq = &v->irq;
-
-	lockdep_assert_held(&v->lock);
-	return irq->mode == DLEND_IRQ_INTX && irq->unmask && !irq->disabled;
-}
-
-bool dlend_irqs_intx_up(struct dlend_vdev *v)
-{
-	bool up;
-
-	spin_lock_irq(&v->irq.lock);
-	up = v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
-	spin_unlock_irq(&v->irq.lock);
-	return up;
 }
 
 /* Without data, or with a bool that is true: do it now. */
@@ -250,8 +215,11 @@ static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_
 {
 	if (hdr->flags & VFIO_IRQ_SET_DATA_EVENTFD)
 		return -ENOTTY;		/* as vfio-pci: no VMM masks by eventfd */
-	if (dlend_irqs_is_now(hdr, data))
-		dlend_irqs_mask_intx(&v->irq);
+	if (!dlend_irqs_is_now(hdr, data))
+		return 0;
+	spin_lock_irq(&v->irq.lock);
+	v->irq.masked = true;
+	spin_unlock_irq(&v->irq.lock);
 	return 0;
 }
 
@@ -483,24 +451,17 @@ static int dlend_irqs_set_trigger(struct dlend_vdev *v, const struct vfio_irq_se
  * The error and request "interrupts": messages to the VMM itself.
  */
 
-static struct eventfd_ctx **dlend_irqs_special(struct dlend_irqs *irq, unsigned int index)
-{
-	return index == VFIO_PCI_ERR_IRQ_INDEX ? &irq->err : &irq->req;
-}
-
 bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 {
+	unsigned int i = index - VFIO_PCI_ERR_IRQ_INDEX;
 	struct dlend_irqs *irq = &v->irq;
 	struct eventfd_ctx *ctx;
 
 	spin_lock_irq(&irq->lock);
-	ctx = *dlend_irqs_special(irq, index);
+	ctx = irq->special[i];
 	if (ctx) {
 		eventfd_signal(ctx);
-		if (index == VFIO_PCI_ERR_IRQ_INDEX)
-			irq->errs++;
-		else
-			irq->reqs++;
+		irq->specials[i]++;
 	}
 	spin_unlock_irq(&irq->lock);
 	return ctx;
@@ -509,10 +470,8 @@ bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
 				       struct eventfd_ctx *ctx)
 {
-	struct eventfd_ctx **place = dlend_irqs_special(&v->irq, index);
-
 	spin_lock_irq(&v->irq.lock);
-	swap(*place, ctx);
+	swap(v->irq.special[index - VFIO_PCI_ERR_IRQ_INDEX], ctx);
 	spin_unlock_irq(&v->irq.lock);
 	if (ctx)
 		eventfd_ctx_put(ctx);

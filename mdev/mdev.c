@@ -480,8 +480,8 @@ static int irqs_show(struct seq_file *m, void *unused)
 	seq_printf(m, "fired %llu\n", irq->fired);
 	seq_printf(m, "signalled %llu\n", irq->signalled);
 	seq_printf(m, "stray %llu\n", irq->stray);
-	seq_printf(m, "errors %llu\n", irq->errs);
-	seq_printf(m, "requests %llu\n", irq->reqs);
+	seq_printf(m, "errors %llu\n", irq->specials[0]);
+	seq_printf(m, "requests %llu\n", irq->specials[1]);
 	for (i = 0; i < irq->nvec; i++)
 		if (irq->vec[i].count)
 			seq_printf(m, "vector%u %llu\n", i, irq->vec[i].count);

@@ -235,7 +235,10 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
  */
 static int dlend_move_intx_may_go(struct dlend_vdev *v)
 {
-	if (!v->claim.lease || !dlend_irqs_intx_is_kvms(v))
+	const struct dlend_irqs *irq = &v->irq;
+
+	/* A VMM that passes INTx on by itself unmasks it by calls, not by an eventfd of KVM's. */
+	if (!v->claim.lease || irq->mode != DLEND_IRQ_INTX || !irq->unmask || irq->disabled)
 		return 0;
 	return dlend_move_err(v, -EPERM,
 			      "its guest has it interrupt by INTx, which QEMU does not pass on after a move; start the VM with x-no-kvm-intx=on at this device, as \"dlend migrate --prepare\" writes it");

@@ -718,7 +718,7 @@ u16 dlend_borrow_intx(struct dlend_vdev *v)
 	u32 status;
 
 	/* As far as this node knows, INTx is not asserted: the lender would have told. */
-	if (!lease || !dlend_irqs_intx_up(v))
+	if (!lease || READ_ONCE(v->irq.live) != DLEND_IRQ_INTX || !READ_ONCE(v->irq.owed))
 		return 0;
 	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
 	if (dlend_lease_cfg_read(lease, PCI_STATUS, 2, &status, DLEND_BORROW_STATUS_MS))

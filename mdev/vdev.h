@@ -78,7 +78,8 @@ struct dlend_irq_vec {
  * @pending: INTx: one came while it was masked or disabled
  * @owed: INTx: the lender waits for an IRQ_UNMASK
  * @unmask: resample eventfd
- * @err, @req: eventfds for messages to the VMM itself
+ * @special: eventfds for messages to the VMM itself: VFIO_PCI_ERR_IRQ_INDEX,
+ *	VFIO_PCI_REQ_IRQ_INDEX; @specials: how many were sent
  * @unmask_work: sends the IRQ_UNMASK
  */
 struct dlend_irqs {
@@ -89,8 +90,8 @@ struct dlend_irqs {
 	struct dlend_lease *bypass;
 	bool masked, disabled, pending, owed;
 	struct virqfd *unmask;
-	struct eventfd_ctx *err, *req;
-	u64 fired, signalled, stray, errs, reqs;
+	struct eventfd_ctx *special[2];
+	u64 fired, signalled, stray, specials[2];
 	struct work_struct unmask_work;
 };
 
@@ -485,20 +486,6 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 
 /** dlend_irqs_disable_intx - the guest's COMMAND turns INTx off, or on. Context: process. */
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
-
-/**
- * dlend_irqs_intx_is_kvms - does the guest have INTx, by way of KVM?
- * @v: (in) vdev
- *
- * That is so if the VMM has given an eventfd for the unmask, which KVM signals at the guest's end
- * of interrupt; a VMM that passes INTx on by itself unmasks it by calls.
- *
- * Context: vdev->lock held.
- */
-bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v);
-
-/** dlend_irqs_intx_up - does the lender wait for the guest to serve INTx? Context: process. */
-bool dlend_irqs_intx_up(struct dlend_vdev *v);
 
 /**
  * dlend_irqs_signal - send the VMM itself a message
