@@ -94,17 +94,17 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 {
 	unsigned int i;
 
-	memset(desc, 0, sizeof(*desc));
-	desc->snapshot = snapshot;
-	desc->vendor = v->info.vendor;
-	desc->device = v->info.device;
-	desc->is_vf = v->info.flags & DLEND_OFFER_F_VF;
-	desc->no_intx = !v->info.has_intx;
-	desc->no_msi = !v->info.nr_msi;
-	desc->no_msix = !v->info.nr_msix;
-	desc->max_msi = v->info.nr_msi;
-	desc->max_msix = v->info.nr_msix;
-	desc->clique = 0;
+	*desc = (struct dlend_cfg_desc){
+		.snapshot = snapshot,
+		.vendor = v->info.vendor,
+		.device = v->info.device,
+		.is_vf = v->info.flags & DLEND_OFFER_F_VF,
+		.no_intx = !v->info.has_intx,
+		.no_msi = !v->info.nr_msi,
+		.no_msix = !v->info.nr_msix,
+		.max_msi = v->info.nr_msi,
+		.max_msix = v->info.nr_msix,
+	};
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
 		u32 flags = v->info.bar[i].flags;
 
@@ -242,15 +242,6 @@ static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 	return live != DLEND_LIVE_SOON && !(write && live == DLEND_LIVE_RESET);
 }
 
-/* A write wants the device, as a touch of a BAR does. [locked] */
-static void dlend_live_want(struct dlend_vdev *v)
-{
-	if (v->claim.lease || v->failed || v->move.coming || v->want.quiet)
-		return;
-	dlend_vdev_touch(v);
-	dlend_vdev_update(v);
-}
-
 /* @end: (in, out) until when the access may wait.  Return: is the lender to be asked at all? */
 static bool dlend_live_begin(struct dlend_vdev *v, bool write, ktime_t *end)
 {
@@ -259,8 +250,11 @@ static bool dlend_live_begin(struct dlend_vdev *v, bool write, ktime_t *end)
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
 		return write;
 	}
-	if (write)
-		dlend_live_want(v);
+	/* A write wants the device, as a touch of a BAR does. */
+	if (write && !v->claim.lease && !v->failed && !v->move.coming && !v->want.quiet) {
+		dlend_vdev_touch(v);
+		dlend_vdev_update(v);
+	}
 	return true;
 }
 
@@ -289,32 +283,6 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 		v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
 }
 
-static void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
-{
-	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
-	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
-	u32 at, size, value;
-	int ret = 0;
-
-	if (!dlend_live_concerns(v, pos, len))
-		return;
-	lease = dlend_live_lease(v, false, &end);
-	if (!lease) {
-		atomic64_inc(&v->stat.live_missed);
-		return;
-	}
-	for (at = 0; at < len && !ret; at += size ?: 1) {
-		size = dlend_cfg_live(&v->cfg, pos + at, len - at);
-		if (!size)
-			continue;
-		ret = dlend_lease_cfg_read(lease, pos + at, size, &value, dlend_live_left(end));
-		if (!ret)
-			memcpy(buf + at, &value, size);
-		atomic64_inc(&v->stat.live_reads);
-	}
-	dlend_live_note(v, ret);
-}
-
 static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 {
 	const char *why = "lost: the link is down, or its lender is resetting it";
@@ -329,7 +297,8 @@ static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 			     pos, why, ERR_PTR(ret));
 }
 
-static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 len)
+/* After an error no more is read.  A write that the lender refuses, or is slow with, stops no other. */
+static void dlend_live_rw(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len, bool write)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
@@ -338,21 +307,28 @@ static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 l
 
 	if (!dlend_live_concerns(v, pos, len))
 		return;
-	lease = dlend_live_lease(v, true, &end);
+	lease = dlend_live_lease(v, write, &end);
 	ret = lease ? 0 : -ENODEV;
-	/* If the lender refuses some bytes, or is slow, the others do not suffer from that. */
-	for (at = 0; lease && at < len; at += size ?: 1) {
+	for (at = 0; lease && at < len && (write || !ret); at += size ?: 1) {
 		size = dlend_cfg_live(&v->cfg, pos + at, len - at);
 		if (!size)
 			continue;
 		value = 0;
-		memcpy(&value, buf + at, size);
-		one = dlend_lease_cfg_write(lease, pos + at, size, value, dlend_live_left(end));
+		if (write) {
+			memcpy(&value, buf + at, size);
+			one = dlend_lease_cfg_write(lease, pos + at, size, value,
+						    dlend_live_left(end));
+		} else {
+			one = dlend_lease_cfg_read(lease, pos + at, size, &value,
+						   dlend_live_left(end));
+			if (!one)
+				memcpy(buf + at, &value, size);
+		}
 		ret = ret ?: one;
-		atomic64_inc(&v->stat.live_writes);
+		atomic64_inc(write ? &v->stat.live_writes : &v->stat.live_reads);
 	}
 	dlend_live_note(v, ret);
-	if (ret)
+	if (ret && write)
 		dlend_live_warn(v, pos, ret);
 }
 
@@ -360,18 +336,15 @@ static void dlend_live_vpd(struct dlend_vdev *v)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_VPD_MS);
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_live_lease(v, true, &end);
+	int ret = -ENODEV;
 	u16 addr;
 	u32 data;
-	int ret;
 
-	if (!lease) {
-		atomic64_inc(&v->stat.live_missed);
-		return;
-	}
 	mutex_lock(&v->lock);
 	addr = dlend_cfg_vpd(&v->cfg, &data);
 	mutex_unlock(&v->lock);
-	ret = dlend_lease_vpd(lease, v->cfg.vpd_pos, addr, &data, dlend_live_left(end));
+	if (lease)
+		ret = dlend_lease_vpd(lease, v->cfg.vpd_pos, addr, &data, dlend_live_left(end));
 	dlend_live_note(v, ret);
 	guard(mutex)(&v->lock);
 	if (!ret)
@@ -396,7 +369,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 		mutex_lock(&v->lock);
 		dlend_cfg_read(&v->cfg, pos, bounce, count);
 		mutex_unlock(&v->lock);
-		dlend_live_read(v, pos, bounce, count);
+		dlend_live_rw(v, pos, bounce, count, false);
 		if (intx)
 			bounce[PCI_STATUS - pos] |= intx;
 		return copy_to_user(buf, bounce, count) ? -EFAULT : count;
@@ -409,7 +382,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 		dlend_borrow_effects(v, effects);
 	mutex_unlock(&v->lock);
 	dlend_borrow_stopped(v, effects);
-	dlend_live_write(v, pos, bounce, count);
+	dlend_live_rw(v, pos, bounce, count, true);
 	if (effects & DLEND_CFG_E_VPD)
 		dlend_live_vpd(v);
 	return count;
@@ -501,23 +474,16 @@ static int dlend_vfio_region_info(struct vfio_device *vfio, struct vfio_region_i
 		return -EINVAL;
 	info->offset = DLEND_REGION_OFFSET(info->index);
 	info->flags = 0;
-	info->size = 0;
-	if (info->index == VFIO_PCI_CONFIG_REGION_INDEX) {
+	if (info->index == VFIO_PCI_CONFIG_REGION_INDEX)
 		info->size = DLEND_CFG_SIZE;
-		info->flags = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
-		return 0;
-	}
-	if (info->index == VFIO_PCI_ROM_REGION_INDEX) {
+	else if (info->index == VFIO_PCI_ROM_REGION_INDEX)
 		info->size = dlend_rom_size(v);
-		info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ : 0;
-		return 0;
-	}
-	/* There is no VGA region. */
-	if (info->index < DLEND_NUM_BARS)
-		info->size = dlend_bar_size(v, info->index);
-	if (!info->size)
-		return 0;
-	info->flags = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+	else
+		info->size = dlend_bar_size(v, info->index);	/* 0: there is no VGA region */
+	if (info->size)
+		info->flags = VFIO_REGION_INFO_FLAG_READ;
+	if (info->size && info->index != VFIO_PCI_ROM_REGION_INDEX)
+		info->flags |= VFIO_REGION_INFO_FLAG_WRITE;
 	return dlend_vfio_bar_caps(v, info, caps);
 }
 
