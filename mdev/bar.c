@@ -29,6 +29,7 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
+#include <linux/vmalloc.h>
 #include <dlend/compat.h>
 #include "trace.h"
 #include "vdev.h"
@@ -40,6 +41,8 @@ MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its d
 /* How long a fault waits if its caller cannot release mmap_lock. */
 #define DLEND_LOCKED_WAIT	msecs_to_jiffies(50)
 
+/* Bytes of 0xff for a device; an address in a BAR, modulo this, says which of them it meets. */
+#define DLEND_DEAD_BYTES	(16 * PAGE_SIZE)
 #define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
 
 u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index)
@@ -187,65 +190,45 @@ static bool dlend_bar_passable(const struct dlend_vdev *v)
  * page is not read back as a register of another.
  */
 
-static void dlend_bar_fill_dead(struct dlend_vdev *v)
-{
-	unsigned int i;
-
-	for (i = 0; i < DLEND_DEAD_PAGES; i++)
-		memset(page_address(v->dead[i]), 0xff, PAGE_SIZE);
-}
-
 static void dlend_bar_dead_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, dead_work);
 
 	if (!READ_ONCE(v->dead_mapped))
 		return;
-	dlend_bar_fill_dead(v);
+	memset(v->dead, 0xff, DLEND_DEAD_BYTES);
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
 }
 
 static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf,
 					unsigned int order, u64 pos)
 {
-	struct page *page = v->dead[(pos >> PAGE_SHIFT) % DLEND_DEAD_PAGES];
+	unsigned long pfn = vmalloc_to_pfn(v->dead + PAGE_ALIGN_DOWN(pos) % DLEND_DEAD_BYTES);
 
 	if (order)
 		return VM_FAULT_FALLBACK;
 	atomic64_inc(&v->stat.fault_dead);
 	WRITE_ONCE(v->dead_mapped, true);
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
-	return vmf_insert_mixed(vmf->vma, vmf->address, dlend_compat_pfn(page_to_pfn(page)));
+	return vmf_insert_mixed(vmf->vma, vmf->address, dlend_compat_pfn(pfn));
 }
 
 int dlend_bar_open(struct dlend_vdev *v)
 {
-	unsigned int i;
-
 	INIT_DELAYED_WORK(&v->dead_work, dlend_bar_dead_work);
-	for (i = 0; i < DLEND_DEAD_PAGES; i++) {
-		v->dead[i] = alloc_page(GFP_KERNEL_ACCOUNT);
-		if (!v->dead[i])
-			goto err_free;
-	}
-	dlend_bar_fill_dead(v);
+	v->dead = __vmalloc(DLEND_DEAD_BYTES, GFP_KERNEL_ACCOUNT);
+	if (!v->dead)
+		return -ENOMEM;
+	memset(v->dead, 0xff, DLEND_DEAD_BYTES);
 	return 0;
-
-err_free:
-	while (i--)
-		__free_page(v->dead[i]);
-	return -ENOMEM;
 }
 
 /* No mapping exists any more: each holds the file open. */
 void dlend_bar_close(struct dlend_vdev *v)
 {
-	unsigned int i;
-
 	WRITE_ONCE(v->dead_mapped, false);
 	cancel_delayed_work_sync(&v->dead_work);
-	for (i = 0; i < DLEND_DEAD_PAGES; i++)
-		__free_page(v->dead[i]);
+	vfree(v->dead);
 	if (v->io_page)
 		iounmap(v->io_page);
 	v->io_page = NULL;
@@ -254,16 +237,6 @@ void dlend_bar_close(struct dlend_vdev *v)
 /*
  * Faults.
  */
-
-static void dlend_bar_count_fault(struct dlend_vdev *v, unsigned int index, unsigned int order)
-{
-	atomic64_t *counter = &v->stat.fault_4k[index];
-
-	if (order)
-		counter = order == PMD_SHIFT - PAGE_SHIFT ? &v->stat.fault_2m[index] :
-							    &v->stat.fault_1g[index];
-	atomic64_inc(counter);
-}
 
 static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf,
 					unsigned int order, unsigned int index, u64 pos)
@@ -278,12 +251,12 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 		return VM_FAULT_FALLBACK;
 	if (!order)
 		ret = vmf_insert_mixed(vma, vmf->address, dlend_compat_pfn(pfn));
-	else if (order == PMD_SHIFT - PAGE_SHIFT)
+	else if (order == PMD_ORDER)
 		ret = dlend_compat_insert_pmd(vmf, pfn);
-	else if (order == PUD_SHIFT - PAGE_SHIFT)
+	else if (order == PUD_ORDER)
 		ret = dlend_compat_insert_pud(vmf, pfn);
 	if (ret == VM_FAULT_NOPAGE)
-		dlend_bar_count_fault(v, index, order);
+		atomic64_inc(&v->stat.faults[index][order / PMD_ORDER]);
 	return ret;
 }
 

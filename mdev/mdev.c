@@ -380,9 +380,9 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		seq_printf(m, "bar%u_faults_4k %lld\n", i, atomic64_read(&st->fault_4k[i]));
-		seq_printf(m, "bar%u_faults_2m %lld\n", i, atomic64_read(&st->fault_2m[i]));
-		seq_printf(m, "bar%u_faults_1g %lld\n", i, atomic64_read(&st->fault_1g[i]));
+		seq_printf(m, "bar%u_faults_4k %lld\n", i, atomic64_read(&st->faults[i][0]));
+		seq_printf(m, "bar%u_faults_2m %lld\n", i, atomic64_read(&st->faults[i][1]));
+		seq_printf(m, "bar%u_faults_1g %lld\n", i, atomic64_read(&st->faults[i][2]));
 	}
 	seq_printf(m, "dead_faults %lld\n", atomic64_read(&st->fault_dead));
 	seq_printf(m, "gate_waits %lld\n", atomic64_read(&st->fault_waits));

@@ -38,7 +38,6 @@
 #include "plan.h"
 #include "ranges.h"
 
-#define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 #define DLEND_CONDITION_WORD	16	/* bytes for the first word of dlend_condition_text() */
 #define DLEND_CONDITION_WORDS	64	/* bytes of what it says beside a reason */
 
@@ -97,8 +96,7 @@ struct dlend_irqs {
 
 /* Numbers for debugfs; atomics because faults take no mutex. */
 struct dlend_vdev_stat {
-	atomic64_t fault_4k[DLEND_NUM_REGIONS], fault_2m[DLEND_NUM_REGIONS];
-	atomic64_t fault_1g[DLEND_NUM_REGIONS];
+	atomic64_t faults[DLEND_NUM_BARS][3];	/* with pages of 4 KiB, 2 MiB, 1 GiB */
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
 	atomic64_t wait_longest_us;
 	atomic64_t live_reads, live_writes, live_missed;
@@ -248,7 +246,7 @@ struct dlend_vdev {
 	ktime_t shut_since, progressed;
 	phys_addr_t bar_phys[DLEND_NUM_REGIONS];
 	wait_queue_head_t gate_wq;
-	struct page *dead[DLEND_DEAD_PAGES];
+	void *dead;
 	struct delayed_work dead_work;
 
 	struct mutex io_lock;		/* @io_page, and trapped accesses one by one */
