@@ -22,11 +22,11 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/crc32.h>
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/iopoll.h>
 #include <linux/ktime.h>
 #include <linux/nvme.h>
 #include <linux/pci_ids.h>
@@ -46,15 +46,12 @@
 
 /*
  * struct dlend_move_file - what the VMM reads or writes
- * @v: vdev, referenced
- * @lock: all below
- * @dead: the VMM has left the state that the file belongs to
- * @length: bytes in @buf
+ * @v: vdev, referenced.  If the file is not @v->move.file, the VMM has left the state that it
+ *	belongs to, and it is dead
+ * @length: bytes in @buf; both under @v->move.lock
  */
 struct dlend_move_file {
 	struct dlend_vdev *v;
-	struct mutex lock;		/* all below */
-	bool dead;
 	size_t length;
 	u8 buf[DLEND_MOVE_MAX];
 };
@@ -74,8 +71,8 @@ struct dlend_move_file {
  */
 
 /* A VMM waits for that with its big lock held: as long as a lender waits for silence. */
-#define DLEND_ENDING_WAIT_MS	1000
-#define DLEND_ENDING_LOOK_MS	5
+#define DLEND_ENDING_WAIT_US	USEC_PER_SEC
+#define DLEND_ENDING_LOOK_US	(5 * USEC_PER_MSEC)
 
 /* @kind: NULL: NVMe */
 struct dlend_ending {
@@ -118,21 +115,7 @@ static bool dlend_ending_busy(const struct dlend_ending *e)
 	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
 }
 
-/* Return: it ended what it had to do, or that cannot be told. */
-static bool dlend_ending_look(struct dlend_ending *e, phys_addr_t phys)
-{
-	ktime_t end = ktime_add_ms(ktime_get(), DLEND_ENDING_WAIT_MS);
-	bool busy;
-
-	e->regs = phys ? ioremap(phys, e->r.size) : NULL;
-	if (!e->regs)
-		return true;
-	while ((busy = dlend_ending_busy(e)) && ktime_before(ktime_get(), end))
-		msleep(DLEND_ENDING_LOOK_MS);
-	iounmap(e->regs);
-	return !busy;
-}
-
+/* Is it certain that the device would be stopped in the midst of something?  Waits for its end. */
 static bool dlend_ending_await(struct dlend_vdev *v)
 {
 	const struct dlend_outstanding *kind = dlend_outstanding_of(v->info.class);
@@ -144,12 +127,20 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 		.kind = kind,
 	};
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
+	phys_addr_t phys = lease ? READ_ONCE(lease->bar[bar].phys) : 0;
+	bool busy;
 
 	if (!kind && v->info.class != PCI_CLASS_STORAGE_EXPRESS)
-		return true;
-	if (!lease || e.r.size < NVME_REG_ACQ + sizeof(u64))
-		return true;
-	return dlend_ending_look(&e, READ_ONCE(lease->bar[bar].phys));
+		return false;
+	if (!phys || e.r.size < NVME_REG_ACQ + sizeof(u64))
+		return false;
+	e.regs = ioremap(phys, e.r.size);
+	if (!e.regs)
+		return false;
+	read_poll_timeout(dlend_ending_busy, busy, !busy, DLEND_ENDING_LOOK_US,
+			  DLEND_ENDING_WAIT_US, false, &e);
+	iounmap(e.regs);
+	return busy;
 }
 
 /* The VM stands still, or goes on */
@@ -159,19 +150,11 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 	dlend_condition_fail(v, true, "the VM cannot go on with it on this host" fmt,	\
 			     ##__VA_ARGS__)
 
-/* Is it certain that the device would be stopped in the midst of something? Waits for its end. */
-static bool dlend_move_is_busy(struct dlend_vdev *v)
-{
-	if (READ_ONCE(v->want.move_to) == DLEND_NODE_NONE || READ_ONCE(v->want.cut) ||
-	    READ_ONCE(v->want.quiet))
-		return false;
-	return !dlend_ending_await(v);
-}
-
 /* The VM stands still. A pause of a VM that goes nowhere stops no device. */
 static void dlend_move_stand_still(struct dlend_vdev *v)
 {
-	bool busy = dlend_move_is_busy(v);
+	bool busy = READ_ONCE(v->want.move_to) != DLEND_NODE_NONE && !READ_ONCE(v->want.cut) &&
+		    !READ_ONCE(v->want.quiet) && dlend_ending_await(v);
 
 	guard(mutex)(&v->lock);
 	if (v->want.move_to == DLEND_NODE_NONE || v->want.quiet)
@@ -436,17 +419,6 @@ static void dlend_move_take(struct dlend_vdev *v)
 
 /* Files */
 
-static void dlend_move_kill_file(struct dlend_vdev *v)
-{
-	struct dlend_move_file *f = v->move.file;
-
-	v->move.file = NULL;
-	if (!f)
-		return;
-	guard(mutex)(&f->lock);
-	f->dead = true;
-}
-
 static int dlend_move_release(struct inode *inode, struct file *file)
 {
 	struct dlend_move_file *f = file->private_data;
@@ -456,7 +428,6 @@ static int dlend_move_release(struct inode *inode, struct file *file)
 		f->v->move.file = NULL;
 	mutex_unlock(&f->v->move.lock);
 	dlend_vdev_put(f->v);
-	mutex_destroy(&f->lock);
 	kvfree(f);
 	return 0;
 }
@@ -465,8 +436,8 @@ static ssize_t dlend_move_read(struct file *file, char __user *buf, size_t count
 {
 	struct dlend_move_file *f = file->private_data;
 
-	guard(mutex)(&f->lock);
-	if (f->dead)
+	guard(mutex)(&f->v->move.lock);
+	if (f->v->move.file != f)
 		return -ENODEV;
 	return simple_read_from_buffer(buf, count, &file->f_pos, f->buf, f->length);
 }
@@ -478,8 +449,8 @@ static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_
 	size_t length;
 	int ret;
 
-	guard(mutex)(&f->lock);
-	if (f->dead)
+	guard(mutex)(&f->v->move.lock);
+	if (f->v->move.file != f)
 		return -ENODEV;
 	if (f->v->move.arrived || count > sizeof(f->buf) - f->length)
 		return -EFBIG;
@@ -495,57 +466,40 @@ static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_
 	if (f->length < length)
 		return count;
 	ret = dlend_move_arrived(f->v, f);
-	WRITE_ONCE(f->v->move.arrived, !ret);
+	f->v->move.arrived = !ret;
 	return ret ?: count;
 }
 
-static const struct file_operations dlend_move_read_fops = {
+static const struct file_operations dlend_move_fops = {
 	.owner = THIS_MODULE,
 	.read = dlend_move_read,
-	.release = dlend_move_release,
-};
-
-static const struct file_operations dlend_move_write_fops = {
-	.owner = THIS_MODULE,
 	.write = dlend_move_write,
 	.release = dlend_move_release,
 };
 
-static struct file *dlend_move_make_file(struct dlend_vdev *v, struct dlend_move_file *f, int flags)
-{
-	struct file *file = anon_inode_getfile("dlend-move", flags == O_RDONLY ?
-					       &dlend_move_read_fops : &dlend_move_write_fops,
-					       f, flags);
-
-	if (IS_ERR(file))
-		return file;
-	stream_open(file_inode(file), file);
-	f->v = dlend_vdev_get(v);
-	v->move.file = f;
-	return file;
-}
-
-/* Context: vdev->move.lock. */
+/* @flags: O_RDONLY, O_WRONLY.  Context: vdev->move.lock. */
 static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 {
-	struct dlend_move_file *f = kvzalloc_obj(*f);
+	struct dlend_move_file *f __free(kvfree) = kvzalloc_obj(*f);
 	struct file *file;
-	int ret = 0;
+	int ret;
 
 	if (!f)
 		return ERR_PTR(-ENOMEM);
-	mutex_init(&f->lock);
 	if (flags == O_RDONLY) {
 		/* It may have stood still before it was said where it goes. */
 		dlend_move_stand_still(v);
 		dlend_move_await(v);
 		ret = dlend_move_copy(v, f);
+		if (ret)
+			return ERR_PTR(ret);
 	}
-	file = ret ? ERR_PTR(ret) : dlend_move_make_file(v, f, flags);
-	if (IS_ERR(file)) {
-		mutex_destroy(&f->lock);
-		kvfree(f);
-	}
+	file = anon_inode_getfile("dlend-move", &dlend_move_fops, f, flags);
+	if (IS_ERR(file))
+		return file;
+	stream_open(file_inode(file), file);
+	f->v = dlend_vdev_get(v);
+	v->move.file = no_free_ptr(f);
 	return file;
 }
 
@@ -569,9 +523,9 @@ static void dlend_move_expect(struct dlend_vdev *v)
 /* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */
 static int dlend_move_end_resuming(struct dlend_vdev *v)
 {
-	if (!READ_ONCE(v->move.arrived))
+	if (!v->move.arrived)
 		return dlend_move_err(v, -EINVAL, "what has come of its device is not complete");
-	dlend_move_kill_file(v);
+	v->move.file = NULL;
 	return 0;
 }
 
@@ -600,7 +554,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 	case DLEND_MOVE_IS(STOP, STOP_COPY):
 		return dlend_move_open_file(v, O_RDONLY);
 	case DLEND_MOVE_IS(STOP_COPY, STOP):
-		dlend_move_kill_file(v);
+		v->move.file = NULL;
 		return NULL;
 	case DLEND_MOVE_IS(STOP, RESUMING):
 		dlend_move_expect(v);
@@ -694,7 +648,7 @@ void dlend_move_forget(struct dlend_vdev *v)
 void dlend_move_close(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->move.lock);
-	dlend_move_kill_file(v);
+	v->move.file = NULL;
 	dlend_move_note_state(v, VFIO_DEVICE_STATE_RUNNING);
 }
 

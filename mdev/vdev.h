@@ -109,24 +109,25 @@ struct dlend_move_file;
 
 /**
  * struct dlend_vdev_move - a VM that moves from one host to another, and keeps its device (move.c)
- * @lock: a change of @state, and @file; outermost
+ * @lock: @state, @file and what is in it, @arrived; outermost
  * @state: of VFIO's migration; it changes under vdev->lock, too
  * @file: that the VMM reads or writes, or NULL
+ * @arrived: all that the VMM carries along has come, and was taken
  *
  * Under vdev->lock:
  * @coming: the VM is still another host's
  * @refused: this host may not prepare for it, @why
  * @given: handed over: the node that shows the token owns the device
  * @told: how the last change of the node that may take over went: 0, or -errno
- * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
  * @why: what went wrong
  */
 struct dlend_vdev_move {
-	struct mutex lock;		/* @state, @file */
+	struct mutex lock;		/* down to @arrived */
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
-	bool coming, refused, given, arrived, has_token;
+	bool arrived;
+	bool coming, refused, given, has_token;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];
