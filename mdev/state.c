@@ -258,7 +258,8 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	WRITE_ONCE(v->open, false);
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
-	dlend_vdev_forget(v);
+	/* Answers to what was asked for mean nothing any more. */
+	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The life of a borrowed device: steps from "the guest wants the device" to "the guest has it",
- * made by one worker; and what asks for them.
+ * made by one worker; and what the lender tells of without being asked.
  *
  * The wishes of the guest and the VMM are written down at once (vdev->want).  The worker, on the
  * offer's ordered workqueue, asks the lender for them step by step and notes the answers
@@ -30,7 +30,6 @@
 #include <linux/log2.h>
 #include <linux/moduleparam.h>
 #include <linux/pci_regs.h>
-#include <linux/sched/signal.h>
 #include "trace.h"
 #include "vdev.h"
 
@@ -487,243 +486,11 @@ static void dlend_step_work(struct work_struct *work)
 	dlend_condition_say(v);
 }
 
-/*
- * What a VMM's call, a guest's configuration write or a lender's message means for a vdev.
- *
- * A call that stops the device does not return before the device has stopped: a VMM that resets a
- * VM, or a guest that turns Bus Master Enable off, uses the memory for something else at once.  So
- * a build gives way to a reset, Bus Master Enable off and interrupts (vdev->is.urgent), and the
- * callers wait for the lender's answer, for a bounded time (dlend_borrow_stopped()).  If it does
- * not come, this node closes the windows to its memory.
- */
-
-/*
- * How long a caller under the VMM's big lock waits for the lender.  After a configuration write
- * that stops the device, as long as vfio-pci takes for a function level reset; for VFIO's own
- * reset, longer.
- */
-#define DLEND_BORROW_STOP_MS	100
-#define DLEND_BORROW_RESET_MS	1000
-#define DLEND_BORROW_STATUS_MS	100
-#define DLEND_BORROW_IRQS_MS	1000
-
 void dlend_borrow_init(struct dlend_vdev *v)
 {
 	INIT_WORK(&v->work, dlend_step_work);
 	dlend_condition_init(v);
 	dlend_guest_init(v);
-}
-
-void dlend_borrow_open(struct dlend_vdev *v)
-{
-	bool comes = dlend_claim_comes(&v->claim);
-
-	guard(mutex)(&v->lock);
-	dlend_vdev_forget(v);
-	memset(&v->have, 0, sizeof(v->have));
-	v->readrq = dlend_cfg_readrq(&v->cfg);
-	v->want.readrq = v->readrq;
-	v->have.readrq = v->readrq;
-	v->irq_short = -1;
-	v->dma = false;
-	v->bme_at = 0;
-	v->live_after = 0;
-	dlend_vmm_note(&v->vmm);
-	v->claim.party = dlend_vdev_caller();
-	clear_bit(0, &v->touched);
-	dlend_condition_clear(v);
-	v->open = true;
-	v->had_space = false;
-	dlend_move_forget(v);
-	v->move.told = 0;
-	/* A VM that moves brings the lease along, and pins by itself. */
-	v->prepinned = v->prepin && !comes;
-	dlend_vdev_update(v);
-	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-}
-
-/*
- * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
- * close it reaches no memory, whatever the lender says.  But a device that still transfers then
- * runs into this host's IOMMU, which logs that, and answers the NTB with errors.
- */
-static void dlend_borrow_hush(struct dlend_vdev *v)
-{
-	mutex_lock(&v->lock);
-	v->want.bme = false;
-	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
-	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
-		dlend_guest_vmm_exits(v);
-	/* Without a lease, or after a failure, no answer comes that says so. */
-	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
-			   READ_ONCE(v->failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
-}
-
-void dlend_borrow_close(struct dlend_vdev *v)
-{
-	dlend_borrow_hush(v);
-	/*
-	 * The lease goes first.  Pinned memory may be memory that user space serves, and a pin of
-	 * that takes as long as user space likes.
-	 */
-	dlend_ended_leave(v);
-	dlend_guest_stop(v);
-	dlend_ended_drop(v);
-	guard(mutex)(&v->lock);
-	dlend_condition_clear(v);
-	v->dma = false;
-	dlend_vdev_update(v);
-}
-
-/*
- * A function reset, by the guest or by VFIO; the caller has reset the configuration space. Without
- * a lease there is no device to reset. [locked]
- */
-static void dlend_borrow_function_reset(struct dlend_vdev *v)
-{
-	v->want.bme = dlend_cfg_mastering(&v->cfg);
-	/* A vCPU that waits for a BAR that stays on, as a VF's does, touches it again. */
-	clear_bit(0, &v->touched);
-	wake_up_all(&v->gate_wq);
-	if (v->claim.lease || v->claim.borrowing)
-		v->want.reset++;
-	dlend_condition_clear(v);
-	dlend_vdev_apply_cfg(v);
-}
-
-void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
-{
-	bool masters = dlend_cfg_mastering(&v->cfg);
-
-	lockdep_assert_held(&v->lock);
-	/*
-	 * The VM is still another host's, or runs before its device is here: what it has set has
-	 * effects when it goes on here.
-	 */
-	if (v->move.coming) {
-		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
-		return;
-	}
-	if (effects & DLEND_CFG_E_FLR)
-		dlend_borrow_function_reset(v);
-	dlend_vdev_apply_cfg(v);
-	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
-		v->want.enable++;
-	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
-		if (v->failed && !v->lost)
-			dlend_condition_clear(v);
-		v->want.build++;
-		v->patience.pause_ms = 0;
-		v->bme_at = ktime_get();
-		if (!v->claim.lease)
-			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
-	}
-	/* A device that is not in D0 transfers nothing, and was told of no memory. */
-	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
-		       DLEND_CFG_E_D0))
-		v->want.bme = masters;
-	if ((effects & DLEND_CFG_E_D0) && masters)
-		v->want.build++;
-	dlend_vdev_update(v);
-}
-
-/* The lender does not say that the device has stopped: close the device's windows. */
-static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
-{
-	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
-	bool fenced;
-
-	mutex_lock(&v->lock);
-	if (v->claim.lease && !v->is.quiet) {
-		lease = dlend_lease_get(v->claim.lease);
-		v->want.build++;
-		dlend_vdev_update(v);
-	}
-	mutex_unlock(&v->lock);
-	if (!lease)
-		return;
-	fenced = dlend_memory_fence(dlend_vdev_memory(lease));
-	/* The lender may have answered, and the worker built, before the fence. */
-	mutex_lock(&v->lock);
-	v->want.build++;
-	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
-			     lease->addr.lender, ms,
-			     fenced ? "it does not reach the guest's memory until it has" :
-			     "it may still reach the guest's memory, which another device of the VM uses, too");
-}
-
-static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
-{
-	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet), msecs_to_jiffies(ms)))
-		dlend_borrow_cut_off(v, ms);
-}
-
-void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects)
-{
-	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT))
-		dlend_borrow_await_stop(v, DLEND_BORROW_STOP_MS);
-}
-
-void dlend_borrow_reset(struct dlend_vdev *v)
-{
-	struct dlend_lease *before = NULL;
-
-	dlend_move_close(v);
-	mutex_lock(&v->lock);
-	/* It was only prepared. */
-	if (v->move.coming)
-		before = dlend_ended_give_up(v);
-	dlend_move_forget(v);
-	dlend_cfg_reset(&v->cfg);
-	dlend_borrow_function_reset(v);
-	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	dlend_lease_put(before);
-	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
-}
-
-int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
-{
-	int ret, possible;
-
-	mutex_lock(&v->lock);
-	v->irq_waiters++;
-	v->irq_short = -1;
-	ret = dlend_irqs_set(v, hdr, data);
-	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	/* They are set up then, or will be when the device is borrowed. */
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
-			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
-	guard(mutex)(&v->lock);
-	v->irq_waiters--;
-	possible = v->irq_short;
-	v->irq_short = -1;
-	if (ret || possible < 0)
-		return ret;
-	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
-			       dlend_vdev_lender(v), possible, hdr->start + hdr->count);
-	ret = dlend_irqs_too_few(v, hdr, possible ?: -ENOSPC);
-	dlend_vdev_update(v);
-	return ret;
-}
-
-u16 dlend_borrow_intx(struct dlend_vdev *v)
-{
-	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
-	u32 status;
-
-	/* As far as this node knows, INTx is not asserted: the lender would have told. */
-	if (!lease || READ_ONCE(v->irq.live) != DLEND_IRQ_INTX || !READ_ONCE(v->irq.owed))
-		return 0;
-	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
-	if (dlend_lease_cfg_read(lease, PCI_STATUS, 2, &status, DLEND_BORROW_STATUS_MS))
-		return PCI_STATUS_INTERRUPT;
-	return status & PCI_STATUS_INTERRUPT;
 }
 
 /* What the borrower calls (struct dlend_claim_ops) */

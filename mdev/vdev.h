@@ -309,17 +309,6 @@ static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *l
 	return lease->priv;
 }
 
-/**
- * dlend_vdev_forget - nothing is wanted, and answers to what was asked for mean nothing
- * @v: (in, out) vdev
- *
- * Context: vdev->lock.
- */
-static inline void dlend_vdev_forget(struct dlend_vdev *v)
-{
-	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
-}
-
 /** dlend_vdev_caller - the process that calls. Context: process. */
 static inline struct dlend_party dlend_vdev_caller(void)
 {
@@ -780,77 +769,13 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease);
 /** dlend_move_step_take_over - the VM has come, and goes on here */
 void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease);
 
-/* vdev.c: what a VMM, a guest or the lender makes a vdev do */
+/* vdev.c: the worker, and what the lender tells of */
 
 /* What the borrower calls, for the claim of a vdev. */
 extern const struct dlend_claim_ops dlend_borrow_claim_ops;
 
 /** dlend_borrow_init - prepare a new vdev. Context: any. */
 void dlend_borrow_init(struct dlend_vdev *v);
-
-/** dlend_borrow_open - a VMM has opened the device. Context: process; takes vdev->lock. */
-void dlend_borrow_open(struct dlend_vdev *v);
-
-/**
- * dlend_borrow_close - the VMM closes the device
- * @v: (in) vdev
- *
- * When this returns, the device cannot reach the guest's memory, and none of it is pinned; a worker
- * returns the lease. Context: process; sleeps; waits a second at most for the lender's answer.
- */
-void dlend_borrow_close(struct dlend_vdev *v);
-
-/**
- * dlend_borrow_effects - act on a configuration write
- * @v: (in) vdev
- * @effects: (in) DLEND_CFG_E_*
- *
- * Context: process, vdev->lock is held; does not wait.
- */
-void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);
-
-/**
- * dlend_borrow_stopped - wait until a device that must not transfer has stopped
- * @v: (in) vdev
- * @effects: (in) DLEND_CFG_E_* of the configuration write that may have asked for it
- *
- * If the lender does not say in time that it has stopped the device, this node closes the device's
- * windows to its memory, unless another device of the VM uses the same windows. Context: process,
- * without vdev->lock; sleeps 0.1 s at most, as long as a function level reset by vfio-pci takes.
- */
-void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
-
-/**
- * dlend_borrow_reset - VFIO's reset
- * @v: (in) vdev
- *
- * The virtual configuration space is reset at once; a worker has the lender reset the device. When
- * this returns, the device transfers nothing, as after dlend_borrow_stopped(). Context: process;
- * sleeps, a second at most.
- */
-void dlend_borrow_reset(struct dlend_vdev *v);
-
-/**
- * dlend_borrow_set_irqs - VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X
- * @v: (in) vdev
- * @hdr: (in) checked against the number of interrupts
- * @data: (in) as many values as @hdr says; NULL if it has none
- *
- * Context: process, without vdev->lock; waits for the lender, bounded, if it has to set something
- * up for that.
- * Return: 0 or -errno; > 0, as vfio-pci does: the lender has only so many vectors, and none is set
- * up any more; -ENOSPC: the lender has none at all, and none is set up any more; or it lacks only
- * those of @hdr, and the others stay.
- */
-int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
-
-/**
- * dlend_borrow_intx - is INTx asserted?
- * @v: (in) vdev
- *
- * Context: process; may ask the lender, 0.1 s at most. Return: PCI_STATUS_INTERRUPT, or 0.
- */
-u16 dlend_borrow_intx(struct dlend_vdev *v);
 
 /* vfio.c */
 extern const struct vfio_device_ops dlend_vfio_ops;

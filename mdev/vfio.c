@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The VFIO PCI device that a VMM sees: regions and ioctls.  Configuration space and the expansion
- * ROM are answered here; the rest of the work is in bar.c, irq.c, vdev.c and guest_ram.c.
+ * ROM are answered here.  What a call asks of the device is noted here as wanted (vdev->want), and
+ * the worker does it (vdev.c).  BARs, interrupts and guest memory are in bar.c, irq.c, guest_ram.c.
  *
  * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
  * device would keep the VMM, too, and for a bounded time: a reset or Bus Master Enable off until
@@ -150,6 +151,226 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 }
 
 /*
+ * What a VMM's call or a guest's configuration write means for a vdev.
+ *
+ * A call that stops the device does not return before the device has stopped: a VMM that resets a
+ * VM, or a guest that turns Bus Master Enable off, uses the memory for something else at once.  So
+ * a build gives way to a reset, Bus Master Enable off and interrupts (vdev->is.urgent), and the
+ * callers wait for the lender's answer, for a bounded time (dlend_borrow_await_stop()).  If it does
+ * not come, this node closes the windows to its memory.
+ */
+
+/*
+ * How long a caller under the VMM's big lock waits for the lender.  After a configuration write
+ * that stops the device, as long as vfio-pci takes for a function level reset; for VFIO's own
+ * reset, longer.
+ */
+#define DLEND_BORROW_STOP_MS	100
+#define DLEND_BORROW_RESET_MS	1000
+#define DLEND_BORROW_STATUS_MS	100
+#define DLEND_BORROW_IRQS_MS	1000
+
+static void dlend_borrow_open(struct dlend_vdev *v)
+{
+	bool comes = dlend_claim_comes(&v->claim);
+
+	guard(mutex)(&v->lock);
+	memset(&v->have, 0, sizeof(v->have));
+	v->readrq = dlend_cfg_readrq(&v->cfg);
+	v->want.readrq = v->readrq;
+	v->have.readrq = v->readrq;
+	v->irq_short = -1;
+	v->dma = false;
+	v->bme_at = 0;
+	v->live_after = 0;
+	dlend_vmm_note(&v->vmm);
+	v->claim.party = dlend_vdev_caller();
+	clear_bit(0, &v->touched);
+	dlend_condition_clear(v);
+	v->open = true;
+	v->had_space = false;
+	dlend_move_forget(v);
+	v->move.told = 0;
+	/* A VM that moves brings the lease along, and pins by itself. */
+	v->prepinned = v->prepin && !comes;
+	dlend_vdev_update(v);
+	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+}
+
+/*
+ * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
+ * close it reaches no memory, whatever the lender says.  But a device that still transfers then
+ * runs into this host's IOMMU, which logs that, and answers the NTB with errors.
+ */
+static void dlend_borrow_hush(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	v->want.bme = false;
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
+	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
+		dlend_guest_vmm_exits(v);
+	/* Without a lease, or after a failure, no answer comes that says so. */
+	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
+			   READ_ONCE(v->failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
+}
+
+/*
+ * A function reset, by the guest or by VFIO; the caller has reset the configuration space. Without
+ * a lease there is no device to reset. [locked]
+ */
+static void dlend_borrow_function_reset(struct dlend_vdev *v)
+{
+	v->want.bme = dlend_cfg_mastering(&v->cfg);
+	/* A vCPU that waits for a BAR that stays on, as a VF's does, touches it again. */
+	clear_bit(0, &v->touched);
+	wake_up_all(&v->gate_wq);
+	if (v->claim.lease || v->claim.borrowing)
+		v->want.reset++;
+	dlend_condition_clear(v);
+	dlend_vdev_apply_cfg(v);
+}
+
+/* Act on a configuration write.  @effects: DLEND_CFG_E_*.  Does not wait. [locked] */
+static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
+{
+	bool masters = dlend_cfg_mastering(&v->cfg);
+
+	lockdep_assert_held(&v->lock);
+	/*
+	 * The VM is still another host's, or runs before its device is here: what it has set has
+	 * effects when it goes on here.
+	 */
+	if (v->move.coming) {
+		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
+		return;
+	}
+	if (effects & DLEND_CFG_E_FLR)
+		dlend_borrow_function_reset(v);
+	dlend_vdev_apply_cfg(v);
+	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
+		v->want.enable++;
+	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
+		if (v->failed && !v->lost)
+			dlend_condition_clear(v);
+		v->want.build++;
+		v->patience.pause_ms = 0;
+		v->bme_at = ktime_get();
+		if (!v->claim.lease)
+			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
+	}
+	/* A device that is not in D0 transfers nothing, and was told of no memory. */
+	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
+		       DLEND_CFG_E_D0))
+		v->want.bme = masters;
+	if ((effects & DLEND_CFG_E_D0) && masters)
+		v->want.build++;
+	dlend_vdev_update(v);
+}
+
+/*
+ * The lender does not say that the device has stopped: close this node's windows to its memory,
+ * unless another device of the VM uses the same ones.
+ */
+static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
+{
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
+	bool fenced;
+
+	mutex_lock(&v->lock);
+	if (v->claim.lease && !v->is.quiet) {
+		lease = dlend_lease_get(v->claim.lease);
+		v->want.build++;
+		dlend_vdev_update(v);
+	}
+	mutex_unlock(&v->lock);
+	if (!lease)
+		return;
+	fenced = dlend_memory_fence(dlend_vdev_memory(lease));
+	/* The lender may have answered, and the worker built, before the fence. */
+	mutex_lock(&v->lock);
+	v->want.build++;
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
+			     lease->addr.lender, ms,
+			     fenced ? "it does not reach the guest's memory until it has" :
+			     "it may still reach the guest's memory, which another device of the VM uses, too");
+}
+
+static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
+{
+	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet), msecs_to_jiffies(ms)))
+		dlend_borrow_cut_off(v, ms);
+}
+
+/* VFIO's reset: of the configuration space at once; a worker has the lender reset the device. */
+static void dlend_borrow_reset(struct dlend_vdev *v)
+{
+	struct dlend_lease *before = NULL;
+
+	dlend_move_close(v);
+	mutex_lock(&v->lock);
+	/* It was only prepared. */
+	if (v->move.coming)
+		before = dlend_ended_give_up(v);
+	dlend_move_forget(v);
+	dlend_cfg_reset(&v->cfg);
+	dlend_borrow_function_reset(v);
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(before);
+	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
+}
+
+/*
+ * VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X.  Return: 0 or -errno; as vfio-pci: > 0: the lender
+ * has only so many vectors, and none is set up any more; -ENOSPC: the lender has none, and none is
+ * set up any more, or it lacks only those of @hdr, and the others stay.
+ */
+static int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	int ret, possible;
+
+	mutex_lock(&v->lock);
+	v->irq_waiters++;
+	v->irq_short = -1;
+	ret = dlend_irqs_set(v, hdr, data);
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	/* They are set up then, or will be when the device is borrowed. */
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
+			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
+	guard(mutex)(&v->lock);
+	v->irq_waiters--;
+	possible = v->irq_short;
+	v->irq_short = -1;
+	if (ret || possible < 0)
+		return ret;
+	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
+			       dlend_vdev_lender(v), possible, hdr->start + hdr->count);
+	ret = dlend_irqs_too_few(v, hdr, possible ?: -ENOSPC);
+	dlend_vdev_update(v);
+	return ret;
+}
+
+/* Is INTx asserted?  Return: PCI_STATUS_INTERRUPT, or 0. */
+static u16 dlend_borrow_intx(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
+	u32 status;
+
+	/* As far as this node knows, INTx is not asserted: the lender would have told. */
+	if (!lease || READ_ONCE(v->irq.live) != DLEND_IRQ_INTX || !READ_ONCE(v->irq.owed))
+		return 0;
+	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
+	if (dlend_lease_cfg_read(lease, PCI_STATUS, 2, &status, DLEND_BORROW_STATUS_MS))
+		return PCI_STATUS_INTERRUPT;
+	return status & PCI_STATUS_INTERRUPT;
+}
+
+/*
  * The guest has not touched the device yet: only with prepin=open does this start to borrow it.
  * But a VM that would find out in its guest that another node has the device does not start.
  */
@@ -184,7 +405,19 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 
 	dlend_move_close(v);
-	dlend_borrow_close(v);
+	dlend_borrow_hush(v);
+	/*
+	 * The lease goes first.  Pinned memory may be memory that user space serves, and a pin of
+	 * that takes as long as user space likes.
+	 */
+	dlend_ended_leave(v);
+	dlend_guest_stop(v);
+	dlend_ended_drop(v);
+	mutex_lock(&v->lock);
+	dlend_condition_clear(v);
+	v->dma = false;
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
 	dlend_p2p_leave(&v->p2p);
 	dlend_irqs_close(v);
 	dlend_bar_close(v);
@@ -381,7 +614,8 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 	if (effects)
 		dlend_borrow_effects(v, effects);
 	mutex_unlock(&v->lock);
-	dlend_borrow_stopped(v, effects);
+	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT))
+		dlend_borrow_await_stop(v, DLEND_BORROW_STOP_MS);
 	dlend_live_rw(v, pos, bounce, count, true);
 	if (effects & DLEND_CFG_E_VPD)
 		dlend_live_vpd(v);
