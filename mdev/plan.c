@@ -4,6 +4,7 @@
  *
  * Pure logic: knows nothing of locks, messages or memory.
  */
+#include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/minmax.h>
 #include "plan.h"
@@ -97,90 +98,55 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct 
 	return DLEND_STEP_NONE;
 }
 
-static bool dlend_plan_urgent(enum dlend_step step)
-{
-	switch (step) {
-	case DLEND_STEP_RESET:
-	case DLEND_STEP_BME_OFF:
-	case DLEND_STEP_ENABLE:
-	case DLEND_STEP_IRQ:
-	case DLEND_STEP_QUIESCE:
-	case DLEND_STEP_RUN:
-	case DLEND_STEP_TAKE_OVER:
-	case DLEND_STEP_MOVE_TO:
-		return true;
-	default:
-		return false;
-	}
-}
+/* Steps that a build gives way to */
+#define DLEND_PLAN_URGENT	(BIT(DLEND_STEP_RESET) | BIT(DLEND_STEP_BME_OFF) |	\
+				 BIT(DLEND_STEP_ENABLE) | BIT(DLEND_STEP_IRQ) |		\
+				 BIT(DLEND_STEP_QUIESCE) | BIT(DLEND_STEP_RUN) |	\
+				 BIT(DLEND_STEP_TAKE_OVER) | BIT(DLEND_STEP_MOVE_TO))
 
-/* Configuration space answers, whether the device is turned on or not. */
-static bool dlend_plan_answers(struct dlend_situation now, const struct dlend_wish *want,
-			       const struct dlend_wish *have)
-{
-	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
-}
-
+/* @answers: configuration space does, whether the device is turned on or not; @still: it is quiet */
 static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool still)
 {
 	if (answers)
 		return still ? DLEND_LIVE_NO : DLEND_LIVE_NOW;
-	switch (next) {
-	case DLEND_STEP_BORROW:
+	if (next == DLEND_STEP_BORROW)
 		return DLEND_LIVE_SOON;
-	case DLEND_STEP_RESET:
-		return DLEND_LIVE_RESET;
-	default:
-		return DLEND_LIVE_NO;
-	}
+	return next == DLEND_STEP_RESET ? DLEND_LIVE_RESET : DLEND_LIVE_NO;
 }
 
-/* @readable: a read may go through. */
-static bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
-			       const struct dlend_wish *have, bool readable)
+/* @settled: all is as wanted; @readable: a read may go through */
+static enum dlend_gate dlend_plan_gate(bool failed, bool settled, bool readable)
 {
-	return readable && !now.looking && !want->quiet && !have->quiet &&
-	       have->bme == want->bme && dlend_plan_irq_settled(want, have) &&
-	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
-			       !now.unmapping));
-}
-
-static enum dlend_gate dlend_plan_gate(struct dlend_situation now, bool settled, bool readable)
-{
-	if (now.failed)
+	if (failed)
 		return DLEND_GATE_DEAD;
 	if (settled)
 		return DLEND_GATE_OPEN;
 	return readable ? DLEND_GATE_READ : DLEND_GATE_SHUT;
 }
 
-static bool dlend_plan_irq_busy(struct dlend_situation now, const struct dlend_wish *want,
-				const struct dlend_wish *have, enum dlend_step next)
-{
-	/* As long as the VM is still another host's, or stands still, nothing is set up. */
-	if (now.coming || want->quiet || now.failed || dlend_plan_irq_settled(want, have))
-		return false;
-	return now.leased || now.borrowing || next == DLEND_STEP_BORROW;
-}
-
 struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_wish *want,
 				   const struct dlend_wish *have)
 {
 	enum dlend_step next = dlend_plan_step(now, want, have);
-	bool answers = dlend_plan_answers(now, want, have);
+	bool mute = !now.leased || now.failed, still = want->quiet || have->quiet;
+	bool answers = !mute && !now.coming && have->reset == want->reset;
 	bool readable = answers && have->enable == want->enable;
-	bool settled = dlend_plan_settled(now, want, have, readable);
-	bool mute = !now.leased || now.failed, urgent = dlend_plan_urgent(next);
+	bool stands = have->build == want->build && have->grow == want->grow && !now.unmapping;
+	bool irqs = dlend_plan_irq_settled(want, have), urgent = BIT(next) & DLEND_PLAN_URGENT;
+	bool settled = readable && !now.looking && !still && have->bme == want->bme && irqs &&
+		       (!want->bme || stands);
 
 	return (struct dlend_conditions){
 		.next = next,
-		.gate = dlend_plan_gate(now, settled, readable),
-		.live = dlend_plan_live(next, answers, want->quiet || have->quiet),
+		.gate = dlend_plan_gate(now.failed, settled, readable),
+		.live = dlend_plan_live(next, answers, still),
 		.urgent = urgent,
 		.quiet = !now.dma || (have->bme && !urgent),
 		.behind = now.dma && have->grow != want->grow && have->build == want->build,
 		.looks = now.open && have->bme && settled,
-		.irq_busy = dlend_plan_irq_busy(now, want, have, next),
+		/* As long as the VM is another host's, or stands still, nothing is set up. */
+		.irq_busy = !irqs && !now.coming && !want->quiet && !now.failed &&
+			    (now.leased || now.borrowing || next == DLEND_STEP_BORROW),
 		.move_settled = mute || dlend_plan_move_settled(want, have),
 		.move_told = mute || dlend_plan_move_told(want, have),
 		.ready = !mute && next == DLEND_STEP_NONE,
