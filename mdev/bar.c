@@ -91,7 +91,6 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 {
 	lockdep_assert_held_write(&v->bar_lock);
 	v->dead_mapped = false;
-	v->stat.zaps++;
 	trace_dlend_bar_zap(dlend_vdev_dev(v), v->gate, v->mse);
 	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
 }
@@ -102,21 +101,6 @@ static bool dlend_bar_waits(enum dlend_gate gate)
 	return gate == DLEND_GATE_SHUT || gate == DLEND_GATE_READ;
 }
 
-static void dlend_bar_account_gate(struct dlend_vdev *v, enum dlend_gate gate)
-{
-	u64 us;
-
-	if (dlend_bar_waits(gate) && !dlend_bar_waits(v->gate)) {
-		v->shut_since = ktime_get();
-		v->stat.gate_shuts++;
-	} else if (gate == DLEND_GATE_OPEN) {
-		us = ktime_us_delta(ktime_get(), v->shut_since);
-		v->stat.gate_last_us = us;
-		v->stat.gate_longest_us = max(v->stat.gate_longest_us, us);
-	}
-	trace_dlend_gate(dlend_vdev_dev(v), gate, v->mse);
-}
-
 void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar)
 {
 	unsigned int i;
@@ -125,7 +109,11 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 	if (v->gate == gate)
 		return;
 	down_write(&v->bar_lock);
-	dlend_bar_account_gate(v, gate);
+	if (dlend_bar_waits(gate) && !dlend_bar_waits(v->gate)) {
+		v->shut_since = ktime_get();
+		v->stat.gate_shuts++;
+	}
+	trace_dlend_gate(dlend_vdev_dev(v), gate, v->mse);
 	v->gate = gate;
 	/* Under bar_lock: dlend_bar_revoked() clears the address of a BAR that is revoked later. */
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)

@@ -390,8 +390,6 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	seq_printf(m, "trapped_reads %lld\n", atomic64_read(&st->trapped_reads));
 	seq_printf(m, "trapped_writes %lld\n", atomic64_read(&st->trapped_writes));
 	seq_printf(m, "trapped_timeouts %lld\n", atomic64_read(&st->trapped_timeouts));
-	seq_printf(m, "live_reads %lld\n", atomic64_read(&st->live_reads));
-	seq_printf(m, "live_writes %lld\n", atomic64_read(&st->live_writes));
 	seq_printf(m, "live_missed %lld\n", atomic64_read(&st->live_missed));
 }
 
@@ -439,12 +437,8 @@ static int stats_show(struct seq_file *m, void *unused)
 	dlend_condition_text(v, state, sizeof(state));
 	seq_printf(m, "state %s\n", state);
 	seq_printf(m, "gate %s\n", gate[v->gate]);
-	seq_printf(m, "zaps %llu\n", v->stat.zaps);
 	seq_printf(m, "gate_shuts %llu\n", v->stat.gate_shuts);
-	seq_printf(m, "gate_last_us %llu\n", v->stat.gate_last_us);
-	seq_printf(m, "gate_longest_us %llu\n", v->stat.gate_longest_us);
 	seq_printf(m, "bme_to_gate_open_us %llu\n", v->stat.bme_to_open_us);
-	seq_printf(m, "bme_to_gate_open_first_us %llu\n", v->stat.bme_to_open_first_us);
 	seq_printf(m, "borrows %llu\n", v->stat.borrows);
 	seq_printf(m, "returns %llu\n", v->stat.returns);
 	seq_printf(m, "resets %llu\n", v->stat.resets);

@@ -29,8 +29,6 @@ static void dlend_vdev_set_gate(struct dlend_vdev *v, enum dlend_gate gate)
 	if (gate != DLEND_GATE_OPEN || !v->have.bme || !v->bme_at)
 		return;
 	v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
-	if (!v->stat.bme_to_open_first_us)
-		v->stat.bme_to_open_first_us = v->stat.bme_to_open_us;
 	v->bme_at = 0;
 }
 

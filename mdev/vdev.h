@@ -99,10 +99,10 @@ struct dlend_vdev_stat {
 	atomic64_t faults[DLEND_NUM_BARS][3];	/* with pages of 4 KiB, 2 MiB, 1 GiB */
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
 	atomic64_t wait_longest_us;
-	atomic64_t live_reads, live_writes, live_missed;
-	u64 zaps, gate_shuts, gate_longest_us, gate_last_us;
+	atomic64_t live_missed;
+	u64 gate_shuts;
 	u64 borrows, returns, resets, builds, build_retries, grows;
-	u64 bme_to_open_us, bme_to_open_first_us;
+	u64 bme_to_open_us;
 };
 
 struct dlend_move_file;

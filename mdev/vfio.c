@@ -558,7 +558,6 @@ static void dlend_live_rw(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len, bool 
 				memcpy(buf + at, &value, size);
 		}
 		ret = ret ?: one;
-		atomic64_inc(write ? &v->stat.live_writes : &v->stat.live_reads);
 	}
 	dlend_live_note(v, ret);
 	if (ret && write)
