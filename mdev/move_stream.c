@@ -44,14 +44,13 @@ struct dlend_move_p_device {
 	__le16 reserved;
 } __packed;
 
-static u8 *dlend_move_put(u8 *at, u16 type, const void *value, u16 length)
+static void *dlend_move_put(void *at, u16 type, const void *value, u16 length)
 {
-	struct dlend_move_record record = { .type = cpu_to_le16(type),
-					    .length = cpu_to_le16(length) };
+	struct dlend_move_record *record = at;
 
-	memcpy(at, &record, sizeof(record));
-	memcpy(at + sizeof(record), value, length);
-	return at + sizeof(record) + length;
+	record->type = cpu_to_le16(type);
+	record->length = cpu_to_le16(length);
+	return memcpy(record + 1, value, length) + length;
 }
 
 size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf)
@@ -64,55 +63,49 @@ size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf)
 		.snapshot_crc = cpu_to_le32(image->device.snapshot_crc),
 		.clique = cpu_to_le16(image->device.clique),
 	};
-	struct dlend_move_header header = {
-		.magic = cpu_to_le32(DLEND_MOVE_MAGIC),
-		.version = cpu_to_le32(DLEND_MOVE_VERSION),
-	};
-	u8 *body = buf + sizeof(header), *at;
-	size_t length;
+	struct dlend_move_header *header = (void *)buf;
+	void *body = header + 1, *at;
 
-	static_assert(sizeof(header) + 3 * sizeof(struct dlend_move_record) + sizeof(device) +
+	static_assert(sizeof(*header) + 3 * sizeof(struct dlend_move_record) + sizeof(device) +
 		      DLEND_TOKEN_SIZE + DLEND_CFG_SIZE <= DLEND_MOVE_MAX);
 	at = dlend_move_put(body, DLEND_MOVE_DEVICE, &device, sizeof(device));
 	if (image->leased)
 		at = dlend_move_put(at, DLEND_MOVE_TOKEN, image->token, DLEND_TOKEN_SIZE);
 	at = dlend_move_put(at, DLEND_MOVE_CONFIG, image->cfg, DLEND_CFG_SIZE);
-	length = at - buf;
-	header.length = cpu_to_le32(length);
-	header.crc = cpu_to_le32(crc32_le(~0, body, at - body));
-	memcpy(buf, &header, sizeof(header));
-	return length;
+	header->magic = cpu_to_le32(DLEND_MOVE_MAGIC);
+	header->version = cpu_to_le32(DLEND_MOVE_VERSION);
+	header->length = cpu_to_le32(at - (void *)buf);
+	header->crc = cpu_to_le32(crc32_le(~0, body, at - body));
+	return at - (void *)buf;
 }
 
 int dlend_move_length(const u8 *buf, size_t have, size_t *length)
 {
-	struct dlend_move_header header;
+	const struct dlend_move_header *header = (const void *)buf;
 
-	*length = sizeof(header);
-	if (have < sizeof(header))
+	*length = sizeof(*header);
+	if (have < sizeof(*header))
 		return 0;
-	memcpy(&header, buf, sizeof(header));
-	if (le32_to_cpu(header.magic) != DLEND_MOVE_MAGIC ||
-	    le32_to_cpu(header.version) != DLEND_MOVE_VERSION ||
-	    le32_to_cpu(header.length) < sizeof(header) ||
-	    le32_to_cpu(header.length) > DLEND_MOVE_MAX)
+	if (le32_to_cpu(header->magic) != DLEND_MOVE_MAGIC ||
+	    le32_to_cpu(header->version) != DLEND_MOVE_VERSION ||
+	    le32_to_cpu(header->length) < sizeof(*header) ||
+	    le32_to_cpu(header->length) > DLEND_MOVE_MAX)
 		return -EBADMSG;
-	*length = le32_to_cpu(header.length);
+	*length = le32_to_cpu(header->length);
 	return 0;
 }
 
-static int dlend_move_get_device(const u8 *value, struct dlend_move_image *image)
+static int dlend_move_get_device(const struct dlend_move_p_device *p,
+				 struct dlend_move_device *device)
 {
-	struct dlend_move_p_device device;
-
-	memcpy(&device, value, sizeof(device));
-	image->device.addr.lender = le16_to_cpu(device.lender);
-	image->device.addr.bdf = le16_to_cpu(device.bdf);
-	image->device.vendor = le16_to_cpu(device.vendor);
-	image->device.product = le16_to_cpu(device.product);
-	image->device.snapshot_crc = le32_to_cpu(device.snapshot_crc);
-	image->device.clique = le16_to_cpu(device.clique);
-	return device.reserved ? -EINVAL : 0;
+	*device = (struct dlend_move_device){
+		.addr = { .lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf) },
+		.vendor = le16_to_cpu(p->vendor),
+		.product = le16_to_cpu(p->product),
+		.snapshot_crc = le32_to_cpu(p->snapshot_crc),
+		.clique = le16_to_cpu(p->clique),
+	};
+	return p->reserved ? -EINVAL : 0;
 }
 
 /* Read one record that is known. */
@@ -120,7 +113,7 @@ static int dlend_move_get(u16 type, const u8 *value, struct dlend_move_image *im
 {
 	switch (type) {
 	case DLEND_MOVE_DEVICE:
-		return dlend_move_get_device(value, image);
+		return dlend_move_get_device((const void *)value, &image->device);
 	case DLEND_MOVE_TOKEN:
 		memcpy(image->token, value, sizeof(image->token));
 		image->leased = memchr_inv(image->token, 0, sizeof(image->token));
@@ -139,39 +132,36 @@ static int dlend_move_read(const u8 *at, size_t left, u32 *seen, struct dlend_mo
 		[DLEND_MOVE_TOKEN] = DLEND_TOKEN_SIZE,
 		[DLEND_MOVE_CONFIG] = DLEND_CFG_SIZE,
 	};
-	struct dlend_move_record record;
+	const struct dlend_move_record *record = (const void *)at;
 	u16 type, length;
-	int err;
 
-	if (left < sizeof(record))
+	if (left < sizeof(*record))
 		return -EINVAL;
-	memcpy(&record, at, sizeof(record));
-	type = le16_to_cpu(record.type);
-	length = le16_to_cpu(record.length);
-	if (length > left - sizeof(record))
+	type = le16_to_cpu(record->type);
+	length = le16_to_cpu(record->length);
+	if (length > left - sizeof(*record))
 		return -EINVAL;
 	if (type & DLEND_MOVE_MAY_SKIP)
-		return sizeof(record) + length;
+		return sizeof(*record) + length;
 	if (!type || type >= DLEND_MOVE_TYPES)
 		return -EOPNOTSUPP;
 	if (length != lengths[type] || *seen & BIT(type))
 		return -EINVAL;
 	*seen |= BIT(type);
-	err = dlend_move_get(type, at + sizeof(record), image);
-	return err ?: (int)sizeof(record) + length;
+	return dlend_move_get(type, (const u8 *)(record + 1), image) ?:
+	       (int)sizeof(*record) + length;
 }
 
 int dlend_move_unpack(const u8 *buf, size_t length, struct dlend_move_image *image,
 		      const char **why)
 {
-	size_t at = sizeof(struct dlend_move_header);
-	struct dlend_move_header header;
+	const struct dlend_move_header *header = (const void *)buf;
+	size_t at = sizeof(*header);
 	u32 seen = 0;
 	int ret;
 
 	memset(image, 0, sizeof(*image));
-	memcpy(&header, buf, sizeof(header));
-	if (crc32_le(~0, buf + at, length - at) != le32_to_cpu(header.crc)) {
+	if (crc32_le(~0, buf + at, length - at) != le32_to_cpu(header->crc)) {
 		*why = "it is damaged: its checksum is wrong";
 		return -EBADMSG;
 	}
