@@ -245,31 +245,21 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 	return dlend_move_intx_may_go(v);
 }
 
-/* Return: the lease to hand over, referenced; NULL: the device is not borrowed; or ERR_PTR. */
-static struct dlend_lease *dlend_move_begin_copy(struct dlend_vdev *v,
-						 struct dlend_move_image *image)
-{
-	int ret;
-
-	guard(mutex)(&v->lock);
-	ret = dlend_move_may_go(v) ?: dlend_move_describe(v, &image->device);
-	if (ret)
-		return ERR_PTR(ret);
-	memcpy(image->cfg, v->cfg.val, sizeof(image->cfg));
-	return dlend_lease_get(v->claim.lease);
-}
-
 static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 {
 	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
-	int ret = 0;
+	int ret;
 
 	if (!image)
 		return -ENOMEM;
-	lease = dlend_move_begin_copy(v, image);
-	if (IS_ERR(lease))
-		return PTR_ERR(lease);
+	mutex_lock(&v->lock);
+	ret = dlend_move_may_go(v) ?: dlend_move_describe(v, &image->device);
+	memcpy(image->cfg, v->cfg.val, sizeof(image->cfg));
+	lease = dlend_lease_get(v->claim.lease);
+	mutex_unlock(&v->lock);
+	if (ret)
+		return ret;
 	if (lease) {
 		ret = dlend_lease_hand_over(lease, image->token);
 		image->leased = true;
@@ -321,9 +311,13 @@ static bool dlend_move_prepared(struct dlend_vdev *v)
 	       !READ_ONCE(v->open);
 }
 
-/* Wait until the VM could go on here.  @lease: by which; referenced. */
-static int dlend_move_await_prepared(struct dlend_vdev *v, struct dlend_lease **lease)
+/* Wait until the VM could go on here.  Does the lender think so, too?  Later it is too late. */
+static int dlend_move_ask(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
+	char why[DLEND_REASON_LEN] = "the VM's memory is not mapped in time";
+	int ret = -EBUSY;
+
 	mutex_lock(&v->lock);
 	/* Maybe it was too early when the VMM began, or a link was lost for a while. */
 	v->move.refused = false;
@@ -332,29 +326,15 @@ static int dlend_move_await_prepared(struct dlend_vdev *v, struct dlend_lease **
 	mutex_unlock(&v->lock);
 	wait_event_killable_timeout(v->idle_wq, dlend_move_prepared(v),
 				    msecs_to_jiffies(DLEND_MOVE_PREPARE_MS));
-	guard(mutex)(&v->lock);
-	if (v->is.ready) {
-		*lease = dlend_lease_get(v->claim.lease);
-		return 0;
-	}
-	return dlend_move_err(v, -EBUSY, "this host cannot take its device over: %s",
-				 v->move.refused ? v->move.why : v->failed ? v->reason :
-				 "the VM's memory is not mapped in time");
-}
-
-/* Does the lender think so, too?  Later it is too late: the VM is here then. */
-static int dlend_move_ask(struct dlend_vdev *v)
-{
-	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
-	char why[DLEND_REASON_LEN] = "";
-	int ret = dlend_move_await_prepared(v, &lease);
-
-	if (ret)
-		return ret;
-	ret = dlend_lease_may_take_over(lease, v->move.token, why);
-	if (ret)
-		return dlend_move_err(v, ret, "this host cannot take its device over: %s", why);
-	return 0;
+	mutex_lock(&v->lock);
+	if (v->is.ready)
+		lease = dlend_lease_get(v->claim.lease);
+	else if (v->move.refused || v->failed)
+		strscpy(why, v->move.refused ? v->move.why : v->reason);
+	mutex_unlock(&v->lock);
+	if (lease)
+		ret = dlend_lease_may_take_over(lease, v->move.token, why);
+	return ret ? dlend_move_err(v, ret, "this host cannot take its device over: %s", why) : 0;
 }
 
 /* All has come. */
@@ -654,12 +634,6 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
-/* iommufd does not ask what a mediated device has written: the VMM would not send it again. */
-static bool dlend_move_writes_are_seen(const struct dlend_vdev *v)
-{
-	return !v->had_space;
-}
-
 /* Is it one of those that no VM takes along?  [locked] */
 static int dlend_move_check_target(struct dlend_vdev *v, const struct dlend_move_target *to)
 {
@@ -667,7 +641,8 @@ static int dlend_move_check_target(struct dlend_vdev *v, const struct dlend_move
 		return -ENODEV;
 	if (to->node == DLEND_NODE_NONE)
 		return 0;
-	if (!to->all && !dlend_move_writes_are_seen(v))
+	/* iommufd does not ask what a mediated device has written: it would not be sent again. */
+	if (!to->all && v->had_space)
 		return dlend_move_err(v, -EOPNOTSUPP,
 				      "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
 	return dlend_move_intx_may_go(v);

@@ -132,28 +132,20 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "running");
 }
 
-/* Note the first word of the condition. Return: user space does not know it. */
-static bool dlend_condition_news(struct dlend_vdev *v, char word[DLEND_CONDITION_WORD])
-{
-	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
-
-	guard(mutex)(&v->lock);
-	dlend_condition_text(v, text, sizeof(text));
-	text[strcspn(text, " ,:")] = 0;
-	if (!strcmp(v->said, text))
-		return false;
-	strscpy(v->said, text);
-	memcpy(word, v->said, DLEND_CONDITION_WORD);
-	return true;
-}
-
 static void dlend_condition_say_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
-	char word[DLEND_CONDITION_WORD];
+	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
+	bool news;
 
-	if (dlend_condition_news(v, word))
-		dlend_uevent_state(dlend_vdev_dev(v), word);
+	mutex_lock(&v->lock);
+	dlend_condition_text(v, text, sizeof(text));
+	text[strcspn(text, " ,:")] = 0;
+	news = strcmp(v->said, text);
+	strscpy(v->said, text);
+	mutex_unlock(&v->lock);
+	if (news)
+		dlend_uevent_state(dlend_vdev_dev(v), text);
 }
 
 /*
@@ -225,15 +217,11 @@ void dlend_ended_drop(struct dlend_vdev *v)
 
 void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	bool had;
+	struct dlend_lease *ended __free(dlend_lease_put) = NULL;
 
-	mutex_lock(&v->lock);
-	had = v->ended == lease;
-	if (had)
-		v->ended = NULL;
-	mutex_unlock(&v->lock);
-	if (had)
-		dlend_lease_put(lease);
+	guard(mutex)(&v->lock);
+	if (v->ended == lease)
+		swap(ended, v->ended);
 }
 
 struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v)
@@ -275,14 +263,16 @@ static void dlend_ended_cut(struct dlend_lease *lease)
 /* The lease has ended without us.  @only (may be NULL): do nothing if it is another one by now. */
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
 {
-	struct dlend_lease *lease, *before;
+	struct dlend_lease *before __free(dlend_lease_put) = NULL;
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 
 	mutex_lock(&v->lock);
-	lease = v->claim.lease;
-	if (!lease || (only && lease != only)) {
+	if (!v->claim.lease || (only && v->claim.lease != only)) {
 		mutex_unlock(&v->lock);
 		return;
 	}
+	/* The vdev's reference is this function's from here on. */
+	lease = v->claim.lease;
 	before = dlend_ended_keep(v);
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
@@ -296,14 +286,12 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	/* Do this under the lock: later the next lease may have set up interrupts of its own. */
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
-	dlend_lease_put(before);
 	/*
 	 * If the link is lost, unmap the aperture before this returns.  If the lender took its
 	 * device back, it has fenced the device: the return drops the windows, and the lender's
 	 * answer makes their slots free again.
 	 */
 	dlend_ended_cut(lease);
-	dlend_lease_put(lease);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease)
 		return;
