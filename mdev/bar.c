@@ -464,12 +464,10 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 	void __iomem *io;
 	phys_addr_t phys;
 
-	if (dlend_bar_io_msix(v, access))
-		return -ENODEV;
 	guard(rwsem_read)(&v->bar_lock);
 	if (!dlend_bar_lets(v, access->write))
 		return dlend_bar_is_shut(v) ? -EAGAIN : -ENODEV;
-	if (!v->mse || !v->bar_phys[access->index])
+	if (!v->mse || !v->bar_phys[access->index] || dlend_bar_io_msix(v, access))
 		return -ENODEV;
 	phys = v->bar_phys[access->index] + access->pos;
 	io = dlend_bar_io_page(v, phys);
@@ -482,47 +480,39 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 	return 0;
 }
 
-static bool dlend_bar_io_passable(const struct dlend_vdev *v, bool write)
-{
-	return dlend_bar_lets(v, write) || dlend_bar_passable(v);
-}
-
 /*
- * The first trapped access borrows the device, as a page fault does, and waits as long.  Return:
- * false if the device is late, or the VMM dies.
+ * The first trapped access borrows the device, as a page fault does, and waits as long.
+ * Return: -EAGAIN: try again, as the gate may be shut again; -ETIMEDOUT; -ERESTARTSYS: the VMM
+ * dies.
  */
-static bool dlend_bar_io_gate(struct dlend_vdev *v, bool write)
+static int dlend_bar_io_wait(struct dlend_vdev *v, bool write)
 {
 	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
 
-	if (!dlend_bar_is_shut(v) || dlend_bar_lets(v, write))
-		return true;
 	dlend_vdev_touch(v);
-	timeout = wait_event_killable_timeout(v->gate_wq, dlend_bar_io_passable(v, write), timeout);
-	/*
-	 * Only a device without progress is late.  In any other case the caller sees that the gate
-	 * is shut again, and comes back.
-	 */
-	if (timeout >= 0 && !(dlend_bar_is_shut(v) && dlend_bar_overdue(v)))
-		return true;
+	timeout = wait_event_killable_timeout(v->gate_wq, dlend_bar_lets(v, write) ||
+					      dlend_bar_passable(v), timeout);
 	if (timeout < 0)
-		return false;	/* the VMM is being killed */
+		return timeout;
+	/* Only a device without progress is late. */
+	if (!dlend_bar_is_shut(v) || !dlend_bar_overdue(v))
+		return -EAGAIN;
 	atomic64_inc(&v->stat.trapped_timeouts);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "a trapped access found the device not ready within %u ms: reads 0xff, writes are lost\n",
 			     gate_timeout_ms);
-	return false;
+	return -ETIMEDOUT;
 }
 
-/* The gate may be shut again before the access is made. Return: false if no device answers. */
+/* Return: false if no device answers. */
 static bool dlend_bar_io(struct dlend_vdev *v, struct dlend_bar_access *access)
 {
-	int ret = -EAGAIN;
+	int ret;
 
-	while (ret == -EAGAIN && dlend_bar_io_gate(v, access->write)) {
+	do {
 		mutex_lock(&v->io_lock);
 		ret = dlend_bar_io_once(v, access);
 		mutex_unlock(&v->io_lock);
-	}
+	} while (ret == -EAGAIN && dlend_bar_io_wait(v, access->write) == -EAGAIN);
 	return !ret;
 }
 

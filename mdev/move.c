@@ -716,7 +716,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
-	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "bus_master off", ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), "bus_master off", lease->epoch, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;

@@ -34,52 +34,46 @@ TRACE_EVENT(dlend_pin,
 		  __entry->gpa, __entry->npages, __entry->prot, __entry->err)
 );
 
-/*
- * What happens to the DMA windows: "build" begins; "standing" or "failed" ends a build; "lost": a
- * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
- * @bytes of what was lost are not back, so the build will be tried again; "handed-over" to another
- * device of the VM; "fenced"; "link-down".  @bytes: pinned now.
- */
-TRACE_EVENT(dlend_window,
-	TP_PROTO(struct device *dev, const char *what, u64 bytes, int err),
-	TP_ARGS(dev, what, bytes, err),
+/* @value: bytes, or an epoch */
+DECLARE_EVENT_CLASS(dlend_vdev_event,
+	TP_PROTO(struct device *dev, const char *what, u64 value, int err),
+	TP_ARGS(dev, what, value, err),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(dev))
 		__string(what, what)
-		__field(u64, bytes)
+		__field(u64, value)
 		__field(int, err)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
 		__assign_str(what);
-		__entry->bytes = bytes;
+		__entry->value = value;
 		__entry->err = err;
 	),
 	TP_printk("%s %s bytes=%llu err=%d", __get_str(dev), __get_str(what),
-		  __entry->bytes, __entry->err)
+		  __entry->value, __entry->err)
 );
 
 /*
- * What the lender was asked for under the lease @epoch, and what it replied: "borrow", "reset",
- * "interrupts", "bus_master on" or "bus_master off".
+ * What happens to the DMA windows: "build" begins; "standing" or "failed" ends a build; "lost": a
+ * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
+ * @value bytes of what was lost are not back, so the build will be tried again; "handed-over" to
+ * another device of the VM; "fenced"; "link-down".  @value: bytes that are pinned now.
  */
-TRACE_EVENT(dlend_vdev_step,
-	TP_PROTO(struct device *dev, u32 epoch, const char *what, int err),
-	TP_ARGS(dev, epoch, what, err),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__string(what, what)
-		__field(u32, epoch)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__assign_str(what);
-		__entry->epoch = epoch;
-		__entry->err = err;
-	),
-	TP_printk("%s epoch=%u %s err=%d", __get_str(dev), __entry->epoch, __get_str(what),
-		  __entry->err)
+DEFINE_EVENT(dlend_vdev_event, dlend_window,
+	TP_PROTO(struct device *dev, const char *what, u64 value, int err),
+	TP_ARGS(dev, what, value, err)
+);
+
+/*
+ * What the lender was asked for under the lease with the epoch @value, and what it replied:
+ * "borrow", "reset", "interrupts", "bus_master on" or "bus_master off".
+ */
+DEFINE_EVENT_PRINT(dlend_vdev_event, dlend_vdev_step,
+	TP_PROTO(struct device *dev, const char *what, u64 value, int err),
+	TP_ARGS(dev, what, value, err),
+	TP_printk("%s %s epoch=%llu err=%d", __get_str(dev), __get_str(what),
+		  __entry->value, __entry->err)
 );
 
 /* @gate: enum dlend_gate: what a guest's access to a BAR meets; @mse: it decodes memory */

@@ -134,7 +134,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
 	wanted = v->open && dlend_reply_wanted(&v->want, &v->asked);
-	trace_dlend_vdev_step(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch, "borrow",
+	trace_dlend_vdev_step(dlend_vdev_dev(v), "borrow", IS_ERR(lease) ? 0 : lease->epoch,
 			      PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
 		if (wanted)
@@ -213,8 +213,8 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	v->have.bme = v->have.bme && on;
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
-	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch,
-			      on ? "bus_master on" : "bus_master off", ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), on ? "bus_master on" : "bus_master off",
+			      lease->epoch, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
@@ -245,7 +245,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (READ_ONCE(v->dma))
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
-	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "reset", ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), "reset", lease->epoch, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
@@ -314,7 +314,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
 	dlend_irqs_live(v, v->asked.irq_mode, false);
 	ret = dlend_lease_irq_setup(lease, v->asked.irq_mode, v->asked.irq_count);
-	trace_dlend_vdev_step(dlend_vdev_dev(v), lease->epoch, "interrupts", ret);
+	trace_dlend_vdev_step(dlend_vdev_dev(v), "interrupts", lease->epoch, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;

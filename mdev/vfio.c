@@ -475,26 +475,25 @@ static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 	return live != DLEND_LIVE_SOON && !(write && live == DLEND_LIVE_RESET);
 }
 
-/* @end: (in, out) until when the access may wait.  Return: is the lender to be asked at all? */
-static bool dlend_live_begin(struct dlend_vdev *v, bool write, ktime_t *end)
+/*
+ * @end: (in, out) until when the access may wait.
+ * Return: the lease by which the device can be asked now, referenced; or NULL.
+ */
+static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, ktime_t *end)
 {
-	guard(mutex)(&v->lock);
-	if (ktime_before(ktime_get(), v->live_after)) {
+	bool slow;
+
+	mutex_lock(&v->lock);
+	slow = ktime_before(ktime_get(), v->live_after);
+	if (slow) {
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
-		return write;
-	}
-	/* A write wants the device, as a touch of a BAR does. */
-	if (write && !v->claim.lease && !v->failed && !v->move.coming && !v->want.quiet) {
+	} else if (write && !v->claim.lease && !v->failed && !v->move.coming && !v->want.quiet) {
+		/* A write wants the device, as a touch of a BAR does. */
 		dlend_vdev_touch(v);
 		dlend_vdev_update(v);
 	}
-	return true;
-}
-
-/* Return: the lease by which the device can be asked now, referenced; or NULL. */
-static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, ktime_t *end)
-{
-	if (!dlend_live_begin(v, write, end))
+	mutex_unlock(&v->lock);
+	if (slow && !write)
 		return NULL;
 	if (!dlend_live_decided(v, write))
 		wait_event_timeout(v->idle_wq, dlend_live_decided(v, write),
