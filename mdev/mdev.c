@@ -311,36 +311,10 @@ static ssize_t move_to_show(struct device *dev, struct device_attribute *attr, c
 	return sysfs_emit(buf, "%u%s\n", v->want.move_to, v->want.cut ? " cut" : "");
 }
 
-/* "NODE", and the words "cut" and "all" after it. */
-static int dlend_setting_parse_move(const char *buf, struct dlend_move_target *to)
-{
-	char words[24], *rest = words, *word;
-	int ret;
-
-	if (strscpy(words, buf, sizeof(words)) < 0)
-		return -EINVAL;
-	rest = strim(words);
-	ret = kstrtou16(strsep(&rest, " "), 0, &to->node);
-	while (!ret && (word = strsep(&rest, " "))) {
-		if (!strcmp(word, "cut"))
-			to->cut = true;
-		else if (!strcmp(word, "all"))
-			to->all = true;
-		else
-			ret = -EINVAL;
-	}
-	return ret;
-}
-
 static ssize_t move_to_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t count)
 {
-	struct dlend_move_target to = {};
-	int ret = dlend_setting_parse_move(buf, &to);
-
-	if (!ret)
-		ret = dlend_move_set_target(dev_get_drvdata(dev), &to);
-	return ret ?: count;
+	return dlend_move_set_target(dev_get_drvdata(dev), buf) ?: count;
 }
 static DEVICE_ATTR_RW(move_to);
 

@@ -634,34 +634,59 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
+/* "NODE", and the words "cut" and "all" after it. */
+static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool *all)
+{
+	char words[24], *rest, *word;
+	int ret;
+
+	if (strscpy(words, text) < 0)
+		return -EINVAL;
+	rest = strim(words);
+	ret = kstrtou16(strsep(&rest, " "), 0, node);
+	while (!ret && (word = strsep(&rest, " "))) {
+		if (!strcmp(word, "cut"))
+			*cut = true;
+		else if (!strcmp(word, "all"))
+			*all = true;
+		else
+			ret = -EINVAL;
+	}
+	return ret;
+}
+
 /* Is it one of those that no VM takes along?  [locked] */
-static int dlend_move_check_target(struct dlend_vdev *v, const struct dlend_move_target *to)
+static int dlend_move_check_target(struct dlend_vdev *v, u16 node, bool all)
 {
 	if (!v->open)
 		return -ENODEV;
-	if (to->node == DLEND_NODE_NONE)
+	if (node == DLEND_NODE_NONE)
 		return 0;
 	/* iommufd does not ask what a mediated device has written: it would not be sent again. */
-	if (!to->all && v->had_space)
+	if (!all && v->had_space)
 		return dlend_move_err(v, -EOPNOTSUPP,
 				      "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
 	return dlend_move_intx_may_go(v);
 }
 
-int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to)
+int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 {
-	int ret;
+	bool cut = false, all = false;
+	u16 node;
+	int ret = dlend_move_parse_target(text, &node, &cut, &all);
 
+	if (ret)
+		return ret;
 	mutex_lock(&v->lock);
-	ret = dlend_move_check_target(v, to);
+	ret = dlend_move_check_target(v, node, all);
 	if (ret) {
 		mutex_unlock(&v->lock);
 		return ret;
 	}
 	v->move.told = 0;
 	v->want.named++;
-	v->want.move_to = to->node;
-	v->want.cut = to->cut;
+	v->want.move_to = node;
+	v->want.cut = cut;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.move_told),

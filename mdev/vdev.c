@@ -459,7 +459,7 @@ static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 	return v->is.next;
 }
 
-static void dlend_step_work(struct work_struct *work)
+void dlend_step_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
 	enum dlend_step step;
@@ -484,13 +484,6 @@ static void dlend_step_work(struct work_struct *work)
 			dlend_guest_look(v, lease);
 	}
 	dlend_condition_say(v);
-}
-
-void dlend_borrow_init(struct dlend_vdev *v)
-{
-	INIT_WORK(&v->work, dlend_step_work);
-	dlend_condition_init(v);
-	dlend_guest_init(v);
 }
 
 /* What the borrower calls (struct dlend_claim_ops) */

@@ -732,28 +732,18 @@ void dlend_move_forget(struct dlend_vdev *v);
 void dlend_move_close(struct dlend_vdev *v);
 
 /**
- * struct dlend_move_target - where a VM may go
- * @node: node id, or DLEND_NODE_NONE
- * @cut: also if the device is never quiet
- * @all: the VMM sends all of the VM's memory after the VM has stopped: it need not be told what the
- *	device has written before
- */
-struct dlend_move_target {
-	u16 node;
-	bool cut, all;
-};
-
-/**
  * dlend_move_set_target - which node may take the device over
  * @v: (in) vdev
- * @to: (in) where the VM may go
+ * @text: (in) what was written to move_to: a node id, or DLEND_NODE_NONE; behind it the words "cut"
+ *	(also if the device is never quiet) and "all" (the VMM sends all of the VM's memory after
+ *	the VM has stopped, so it need not be told what the device has written before)
  *
  * Context: process, none of the vdev's locks; waits for the lender, if the device is borrowed.
- * Return: 0; -ENODEV no VM has it open; -EOPNOTSUPP, -EMLINK, -EINVAL as dlend_lease_move_to();
+ * Return: 0; -EINVAL other words; -ENODEV no VM has it open; -EOPNOTSUPP, -EMLINK, -EINVAL as dlend_lease_move_to();
  * -EOPNOTSUPP also where the VMM would not carry along what the device writes; -EPERM where it
  * would not pass on the guest's INTx; -ETIMEDOUT.
  */
-int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to);
+int dlend_move_set_target(struct dlend_vdev *v, const char *text);
 
 /* Steps of a move, made for vdev->asked.  Context: the worker, none of the vdev's locks. */
 
@@ -774,8 +764,8 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease);
 /* What the borrower calls, for the claim of a vdev. */
 extern const struct dlend_claim_ops dlend_borrow_claim_ops;
 
-/** dlend_borrow_init - prepare a new vdev. Context: any. */
-void dlend_borrow_init(struct dlend_vdev *v);
+/** dlend_step_work - the worker, vdev->work */
+void dlend_step_work(struct work_struct *work);
 
 /* vfio.c */
 extern const struct vfio_device_ops dlend_vfio_ops;

@@ -68,7 +68,9 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	init_waitqueue_head(&v->gate_wq);
 	init_waitqueue_head(&v->idle_wq);
 	dlend_irqs_init(v);
-	dlend_borrow_init(v);
+	INIT_WORK(&v->work, dlend_step_work);
+	dlend_condition_init(v);
+	dlend_guest_init(v);
 	dlend_move_init(v);
 	return 0;
 }
