@@ -73,29 +73,27 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
  * From the device to the VMM. irq->lock is held in all of these.
  */
 
-static void dlend_irqs_signal_msi(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
+/*
+ * A message that finds no eventfd is kept until there is one.  INTx is level-triggered: one signal,
+ * then silence until the guest has dealt with it.
+ */
+static void dlend_irqs_signal_vec(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
 {
-	if (!vec->trigger) {
-		vec->latched = true;
+	bool level = irq->mode == DLEND_IRQ_INTX;
+
+	vec->latched = !vec->trigger || (level && (irq->masked || irq->disabled));
+	if (vec->latched)
 		return;
-	}
+	irq->masked = level;
 	eventfd_signal(vec->trigger);
 	irq->signalled++;
 }
 
-/* Level-triggered: one signal, then silence until the guest has dealt with it. */
-static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
+/* INTx is not masked or disabled any more: signal what came before. */
+static void dlend_irqs_signal_kept(struct dlend_irqs *irq)
 {
-	struct dlend_irq_vec *vec = &irq->vec[0];
-
-	if (irq->masked || irq->disabled || !vec->trigger) {
-		irq->pending = true;
-		return;
-	}
-	irq->pending = false;
-	irq->masked = true;
-	eventfd_signal(vec->trigger);
-	irq->signalled++;
+	if (irq->vec[0].latched)
+		dlend_irqs_signal_vec(irq, &irq->vec[0]);
 }
 
 void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
@@ -112,10 +110,7 @@ void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool dir
 		irq->stray += count;
 	} else {
 		irq->vec[vector].count += count;
-		if (irq->mode == DLEND_IRQ_INTX)
-			dlend_irqs_signal_intx(irq);
-		else
-			dlend_irqs_signal_msi(irq, &irq->vec[vector]);
+		dlend_irqs_signal_vec(irq, &irq->vec[vector]);
 	}
 	spin_unlock_irqrestore(&irq->lock, flags);
 }
@@ -133,7 +128,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
-				dlend_irqs_signal_msi(irq, &irq->vec[i]);
+				dlend_irqs_signal_vec(irq, &irq->vec[i]);
 	spin_unlock_irq(&irq->lock);
 }
 
@@ -162,8 +157,7 @@ static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 	spin_lock_irq(&irq->lock);
 	if (irq->mode == DLEND_IRQ_INTX) {
 		irq->masked = false;
-		if (irq->pending)
-			dlend_irqs_signal_intx(irq);
+		dlend_irqs_signal_kept(irq);
 		owed = irq->owed && !irq->masked;
 		irq->owed = irq->owed && !owed;
 	}
@@ -179,8 +173,8 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 
 	spin_lock_irq(&irq->lock);
 	irq->disabled = disable;
-	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
-		dlend_irqs_signal_intx(irq);
+	if (!disable && irq->mode == DLEND_IRQ_INTX)
+		dlend_irqs_signal_kept(irq);
 	spin_unlock_irq(&irq->lock);
 }
 
@@ -300,7 +294,6 @@ static void dlend_irqs_disable(struct dlend_vdev *v)
 	irq->nvec = 0;
 	irq->mode = DLEND_IRQ_NONE;
 	irq->masked = false;
-	irq->pending = false;
 	spin_unlock_irq(&irq->lock);
 	for (i = 0; i < nvec; i++)
 		if (vec[i].trigger)
@@ -322,7 +315,7 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
 	/* INTx fired after the VMM took it away, and before the VMM set it up again. */
-	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
+	vec->latched = irq->mode == DLEND_IRQ_INTX && irq->owed;
 	spin_unlock_irq(&irq->lock);
 	return 0;
 }
@@ -367,12 +360,8 @@ static int dlend_irqs_set_fd(struct dlend_vdev *v, unsigned int vector, s32 fd)
 	vec = &irq->vec[vector];
 	old = vec->trigger;
 	vec->trigger = ctx;
-	if (ctx && vec->latched && irq->mode != DLEND_IRQ_INTX) {
-		vec->latched = false;
-		dlend_irqs_signal_msi(irq, vec);
-	} else if (ctx && irq->pending && irq->mode == DLEND_IRQ_INTX) {
-		dlend_irqs_signal_intx(irq);
-	}
+	if (ctx && vec->latched)
+		dlend_irqs_signal_vec(irq, vec);
 	spin_unlock_irq(&irq->lock);
 	dlend_bypass_offer(v, vector);
 	if (old)
@@ -411,6 +400,7 @@ static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *h
 static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
 {
 	struct dlend_irqs *irq = &v->irq;
+	struct dlend_irq_vec *vec;
 	unsigned int i;
 
 	/* The mode cannot change: v->lock is held. */
@@ -418,12 +408,9 @@ static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hd
 		return -EINVAL;
 	spin_lock_irq(&irq->lock);
 	for (i = 0; i < hdr->count; i++) {
-		if (data && !data[i])
-			continue;
-		if (irq->mode == DLEND_IRQ_INTX)
-			dlend_irqs_signal_intx(irq);
-		else if (irq->vec[hdr->start + i].trigger)
-			dlend_irqs_signal_msi(irq, &irq->vec[hdr->start + i]);
+		vec = &irq->vec[hdr->start + i];
+		if ((!data || data[i]) && (vec->trigger || irq->mode == DLEND_IRQ_INTX))
+			dlend_irqs_signal_vec(irq, vec);
 	}
 	spin_unlock_irq(&irq->lock);
 	return 0;

@@ -54,7 +54,7 @@ static_assert(BIT_ULL(DLEND_REGION_SHIFT) > DLEND_BAR_BYTES_MAX);
 /**
  * struct dlend_irq_vec - an interrupt vector, as the VMM has set it up
  * @trigger: eventfd, or NULL
- * @latched: an interrupt came while there was no eventfd
+ * @latched: an interrupt came while there was no eventfd; INTx: or while it was masked or disabled
  * @producer, @producing: it is KVM's, if KVM wants it (irq.c); under vdev->lock
  * @count: interrupts that came
  */
@@ -74,7 +74,6 @@ struct dlend_irq_vec {
  * @bypass: lease whose direct interrupts may be KVM's, or NULL (irq.c); under vdev->lock
  * @masked: INTx: no signal before the next unmask
  * @disabled: INTx: by the guest's COMMAND register
- * @pending: INTx: one came while it was masked or disabled
  * @owed: INTx: the lender waits for an IRQ_UNMASK
  * @unmask: resample eventfd
  * @special: eventfds for messages to the VMM itself: VFIO_PCI_ERR_IRQ_INDEX,
@@ -87,7 +86,7 @@ struct dlend_irqs {
 	struct dlend_irq_vec *vec;
 	unsigned int nvec;
 	struct dlend_lease *bypass;
-	bool masked, disabled, pending, owed;
+	bool masked, disabled, owed;
 	struct virqfd *unmask;
 	struct eventfd_ctx *special[2];
 	u64 fired, signalled, stray, specials[2];
