@@ -22,7 +22,8 @@
  *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
  *	until the device is borrowed and reset.
  *
- * Must not know leases: state.c says when the gate is open, and where the window is.
+ * Must not know leases: state.c says when the gate is open, and where the window is.  While the
+ * guest has memory decoding off, the gate is DLEND_GATE_DEAD.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -91,7 +92,7 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 {
 	lockdep_assert_held_write(&v->bar_lock);
 	v->dead_mapped = false;
-	trace_dlend_bar_zap(dlend_vdev_dev(v), v->gate, v->mse);
+	trace_dlend_bar_zap(dlend_vdev_dev(v), v->gate);
 	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
 }
 
@@ -106,14 +107,12 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 	unsigned int i;
 
 	lockdep_assert_held(&v->lock);
-	if (v->gate == gate)
-		return;
 	down_write(&v->bar_lock);
 	if (dlend_bar_waits(gate) && !dlend_bar_waits(v->gate)) {
 		v->shut_since = ktime_get();
 		v->stat.gate_shuts++;
 	}
-	trace_dlend_gate(dlend_vdev_dev(v), gate, v->mse);
+	trace_dlend_gate(dlend_vdev_dev(v), gate);
 	v->gate = gate;
 	/* Under bar_lock: dlend_bar_revoked() clears the address of a BAR that is revoked later. */
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -140,19 +139,6 @@ void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 	dlend_bar_zap(v);
 }
 
-void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
-{
-	lockdep_assert_held(&v->lock);
-	if (v->mse == on)
-		return;
-	down_write(&v->bar_lock);
-	v->mse = on;
-	dlend_bar_zap(v);
-	up_write(&v->bar_lock);
-	/* A device that does not decode memory answers nothing: no access has to wait for it. */
-	wake_up_all(&v->gate_wq);
-}
-
 static bool dlend_bar_overdue(const struct dlend_vdev *v)
 {
 	return test_bit(0, &v->touched) &&
@@ -164,7 +150,7 @@ static bool dlend_bar_overdue(const struct dlend_vdev *v)
 /* Is the gate shut in front of a device that may still become ready? */
 static bool dlend_bar_is_shut(const struct dlend_vdev *v)
 {
-	return dlend_bar_waits(READ_ONCE(v->gate)) && READ_ONCE(v->mse) && READ_ONCE(v->open);
+	return dlend_bar_waits(READ_ONCE(v->gate)) && READ_ONCE(v->open);
 }
 
 static bool dlend_bar_passable(const struct dlend_vdev *v)
@@ -260,9 +246,9 @@ static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf
 	guard(rwsem_read)(&v->bar_lock);
 	if (addr < vmf->vma->vm_start)
 		return VM_FAULT_FALLBACK;
-	if (v->gate == DLEND_GATE_OPEN && v->mse && v->bar_phys[index])
+	if (v->gate == DLEND_GATE_OPEN && v->bar_phys[index])
 		return dlend_bar_insert_live(v, vmf, order, index, pos);
-	if (!dlend_bar_waits(v->gate) || !v->mse || dlend_bar_overdue(v))
+	if (!dlend_bar_waits(v->gate) || dlend_bar_overdue(v))
 		return dlend_bar_insert_dead(v, vmf, order, pos);
 	return VM_FAULT_RETRY;
 }
@@ -467,7 +453,7 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 	guard(rwsem_read)(&v->bar_lock);
 	if (!dlend_bar_lets(v, access->write))
 		return dlend_bar_is_shut(v) ? -EAGAIN : -ENODEV;
-	if (!v->mse || !v->bar_phys[access->index] || dlend_bar_io_msix(v, access))
+	if (!v->bar_phys[access->index] || dlend_bar_io_msix(v, access))
 		return -ENODEV;
 	phys = v->bar_phys[access->index] + access->pos;
 	io = dlend_bar_io_page(v, phys);

@@ -382,7 +382,6 @@ static void dlend_move_take(struct dlend_vdev *v)
 	if (v->move.has_token && v->claim.lease) {
 		v->want.taken = true;
 		/* It may run before its device is here: what it does to that waits at the gate. */
-		dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 		dlend_vdev_update(v);
 	} else {
 		/* It was prepared, and was lost since; or it has come without its device. */

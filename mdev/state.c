@@ -25,7 +25,6 @@ static void dlend_vdev_set_gate(struct dlend_vdev *v, enum dlend_gate gate)
 	bool leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
 
 	dlend_bar_set_gate(v, gate, leads ? v->claim.lease->bar : NULL);
-	v->said[0] = 0;
 	if (gate != DLEND_GATE_OPEN || !v->have.bme || !v->bme_at)
 		return;
 	v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
@@ -48,10 +47,16 @@ void dlend_vdev_update(struct dlend_vdev *v)
 		.dma = v->dma,
 		.looking = v->looking,
 	}, &v->want, &v->have);
+	enum dlend_gate gate = is.gate;
 
 	lockdep_assert_held(&v->lock);
-	if (v->gate != is.gate)
-		dlend_vdev_set_gate(v, is.gate);
+	/* Nothing answers while memory decoding is off, nor before the VM runs here. */
+	if (!dlend_cfg_mse(&v->cfg) || (v->move.coming && !v->want.taken))
+		gate = DLEND_GATE_DEAD;
+	if (v->gate != gate)
+		dlend_vdev_set_gate(v, gate);
+	if (is.gate != v->is.gate)
+		v->said[0] = 0;
 	if (is.behind && !v->is.behind)
 		v->behind_at = ktime_get();
 	v->is = is;
@@ -66,7 +71,6 @@ void dlend_vdev_apply_cfg(struct dlend_vdev *v)
 	lockdep_assert_held(&v->lock);
 	v->want.readrq = dlend_cfg_readrq(&v->cfg);
 	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
-	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 }
 
 /* It has failed, or gets another chance */

@@ -76,35 +76,32 @@ DEFINE_EVENT_PRINT(dlend_vdev_event, dlend_vdev_step,
 		  __entry->value, __entry->err)
 );
 
-/* @gate: enum dlend_gate: what a guest's access to a BAR meets; @mse: it decodes memory */
+/* @gate: enum dlend_gate: what a guest's access to a BAR meets */
 DECLARE_EVENT_CLASS(dlend_vdev_bars,
-	TP_PROTO(struct device *dev, u32 gate, bool mse),
-	TP_ARGS(dev, gate, mse),
+	TP_PROTO(struct device *dev, u32 gate),
+	TP_ARGS(dev, gate),
 	TP_STRUCT__entry(
 		__string(dev, dev_name(dev))
 		__field(u32, gate)
-		__field(bool, mse)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
 		__entry->gate = gate;
-		__entry->mse = mse;
 	),
-	TP_printk("%s %s mse=%u", __get_str(dev),
-		  __print_symbolic(__entry->gate, { 0, "shut" }, { 1, "open" }, { 2, "dead" },
-				   { 3, "read" }),
-		  __entry->mse)
+	TP_printk("%s %s", __get_str(dev), __print_symbolic(__entry->gate, { 0, "shut" },
+							     { 1, "open" }, { 2, "dead" },
+							     { 3, "read" }))
 );
 
 DEFINE_EVENT(dlend_vdev_bars, dlend_gate,
-	TP_PROTO(struct device *dev, u32 gate, bool mse),
-	TP_ARGS(dev, gate, mse)
+	TP_PROTO(struct device *dev, u32 gate),
+	TP_ARGS(dev, gate)
 );
 
 /* All mappings of the BARs were removed. */
 DEFINE_EVENT(dlend_vdev_bars, dlend_bar_zap,
-	TP_PROTO(struct device *dev, u32 gate, bool mse),
-	TP_ARGS(dev, gate, mse)
+	TP_PROTO(struct device *dev, u32 gate),
+	TP_ARGS(dev, gate)
 );
 
 #endif /* DLEND_MDEV_TRACE_H */

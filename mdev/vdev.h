@@ -9,7 +9,7 @@
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
  *   vdev->lock (mutex)			configuration space, desired and actual state, the lease
- *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
+ *   vdev->bar_lock (rwsem, bar.c)	gate, window addresses; page faults read
  *   vdev->irq.lock (spinlock, irq.c)	eventfds; also taken by the link's interrupt handler
  *
  * The borrower's locks (borrower/offer.h) are taken under vdev->lock.
@@ -190,7 +190,6 @@ struct dlend_vdev_move {
  *
  * Under @bar_lock:
  * @gate: what a BAR access meets; @gate_wq: it has changed
- * @mse: the guest has memory decoding on
  * @dead, @dead_mapped, @dead_work: pages of 0xff, whether some are mapped, and who refills them
  * @shut_since: when the gate was shut, or its first waiter came
  * @progressed: when the windows last came a step further
@@ -242,7 +241,7 @@ struct dlend_vdev {
 
 	struct rw_semaphore bar_lock;
 	enum dlend_gate gate;
-	bool mse, dead_mapped;
+	bool dead_mapped;
 	ktime_t shut_since, progressed;
 	phys_addr_t bar_phys[DLEND_NUM_REGIONS];
 	wait_queue_head_t gate_wq;
@@ -350,9 +349,6 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 
 /** dlend_bar_revoked - cut off a BAR: &struct dlend_claim_ops.bar_revoked; takes bar_lock */
 void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index);
-
-/** dlend_bar_set_mse - the guest turns memory decoding on or off. Context: vdev->lock. */
-void dlend_bar_set_mse(struct dlend_vdev *v, bool on);
 
 /** dlend_bar_mmap - map a BAR, or a part of one, lazily. Context: mmap_lock. Return: 0, -EINVAL. */
 int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma);
@@ -513,8 +509,8 @@ void dlend_bypass_end(struct dlend_vdev *v);
 void dlend_vdev_update(struct dlend_vdev *v);
 
 /**
- * dlend_vdev_apply_cfg - INTx, memory decoding and the size of read requests are as the guest's
- *	configuration space has them
+ * dlend_vdev_apply_cfg - INTx and the size of read requests are as the guest's configuration space
+ *	has them
  * @v: (in, out) vdev; dlend_vdev_update() follows
  */
 void dlend_vdev_apply_cfg(struct dlend_vdev *v);

@@ -196,7 +196,6 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	/* A VM that moves brings the lease along, and pins by itself. */
 	v->prepinned = v->prepin && !comes;
 	dlend_vdev_update(v);
-	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 }
 
 /*
