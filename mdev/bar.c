@@ -22,8 +22,8 @@
  *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
  *	until the device is borrowed and reset.
  *
- * Must not know leases: state.c says when the gate is open, and where the window is.  While the
- * guest has memory decoding off, the gate is DLEND_GATE_DEAD.
+ * Must not know leases: state.c says when the gate is open, and where the window is.  While no
+ * VM has the device open, or the guest has memory decoding off, the gate is DLEND_GATE_DEAD.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -96,7 +96,10 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
 }
 
-/* Does the gate make a vCPU wait?  DLEND_GATE_READ does: it lets nothing pass but trapped reads. */
+/*
+ * Does the gate make a vCPU wait, as the device may still become ready?  DLEND_GATE_READ does: it
+ * lets nothing pass but trapped reads.
+ */
 static bool dlend_bar_waits(enum dlend_gate gate)
 {
 	return gate == DLEND_GATE_SHUT || gate == DLEND_GATE_READ;
@@ -147,15 +150,10 @@ static bool dlend_bar_overdue(const struct dlend_vdev *v)
 				       ktime_to_ms(READ_ONCE(v->progressed)), gate_timeout_ms);
 }
 
-/* Is the gate shut in front of a device that may still become ready? */
-static bool dlend_bar_is_shut(const struct dlend_vdev *v)
-{
-	return dlend_bar_waits(READ_ONCE(v->gate)) && READ_ONCE(v->open);
-}
-
 static bool dlend_bar_passable(const struct dlend_vdev *v)
 {
-	return !dlend_bar_is_shut(v) || !test_bit(0, &v->touched) || dlend_bar_overdue(v);
+	return !dlend_bar_waits(READ_ONCE(v->gate)) || !test_bit(0, &v->touched) ||
+	       dlend_bar_overdue(v);
 }
 
 /*
@@ -452,7 +450,7 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 
 	guard(rwsem_read)(&v->bar_lock);
 	if (!dlend_bar_lets(v, access->write))
-		return dlend_bar_is_shut(v) ? -EAGAIN : -ENODEV;
+		return dlend_bar_waits(v->gate) ? -EAGAIN : -ENODEV;
 	if (!v->bar_phys[access->index] || dlend_bar_io_msix(v, access))
 		return -ENODEV;
 	phys = v->bar_phys[access->index] + access->pos;
@@ -481,7 +479,7 @@ static int dlend_bar_io_wait(struct dlend_vdev *v, bool write)
 	if (timeout < 0)
 		return timeout;
 	/* Only a device without progress is late. */
-	if (!dlend_bar_is_shut(v) || !dlend_bar_overdue(v))
+	if (!dlend_bar_waits(READ_ONCE(v->gate)) || !dlend_bar_overdue(v))
 		return -EAGAIN;
 	atomic64_inc(&v->stat.trapped_timeouts);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "a trapped access found the device not ready within %u ms: reads 0xff, writes are lost\n",

@@ -50,8 +50,8 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	enum dlend_gate gate = is.gate;
 
 	lockdep_assert_held(&v->lock);
-	/* Nothing answers while memory decoding is off, nor before the VM runs here. */
-	if (!dlend_cfg_mse(&v->cfg) || (v->move.coming && !v->want.taken))
+	/* Nothing answers while memory decoding is off, nor before the VM runs here, nor after. */
+	if (!v->open || !dlend_cfg_mse(&v->cfg) || (v->move.coming && !v->want.taken))
 		gate = DLEND_GATE_DEAD;
 	if (v->gate != gate)
 		dlend_vdev_set_gate(v, gate);
@@ -244,15 +244,13 @@ void dlend_ended_leave(struct dlend_vdev *v)
 {
 	struct dlend_lease *before __free(dlend_lease_put) = NULL;
 
-	mutex_lock(&v->lock);
+	guard(mutex)(&v->lock);
 	WRITE_ONCE(v->open, false);
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
 	/* Answers to what was asked for mean nothing any more. */
 	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
 	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
 }
 
 /* If the link is gone, the lender cannot say that it has fenced the device.  Does not wait. */
