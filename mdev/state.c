@@ -19,6 +19,42 @@
 #include <dlend/link.h>
 #include "vdev.h"
 
+void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
+{
+	unsigned int i;
+
+	memset(dev, 0, sizeof(*dev));	/* with all padding: it is compared */
+	dev->addr = *dlend_offer_addr(v->claim.offer);
+	dev->clique = v->clique_shown;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		/* Peers reach no BAR smaller than a page: a page is the least that is mapped. */
+		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
+				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
+		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
+	}
+}
+
+/* Lease, Bus Master Enable or BARs may have changed. [locked] */
+static void dlend_vdev_publish(struct dlend_vdev *v)
+{
+	const struct dlend_lease *lease = v->failed ? NULL : v->claim.lease;
+	struct dlend_p2p_dev dev;
+
+	dlend_vdev_describe(v, &dev);
+	if (lease) {
+		dev.epoch = lease->epoch;
+		/* As long as it may transfer: what it reaches comes before that, and goes later. */
+		dev.source = v->dma;
+		/*
+		 * While a device is being reset, its lender lets no peer reach it; nor by a lease
+		 * that is not in force yet.
+		 */
+		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&
+			     !v->move.coming;
+	}
+	dlend_p2p_publish(&v->p2p, &dev, lease);
+}
+
 /* [locked] */
 static void dlend_vdev_set_gate(struct dlend_vdev *v, enum dlend_gate gate)
 {

@@ -37,6 +37,9 @@ static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
 MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
+/* How long a device waits for what it shall reach.  A lender that does not answer costs no more. */
+#define DLEND_P2P_SETTLE_MS	1000u
+
 /* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
 #define DLEND_STEP_REACH_MS	2000
 
@@ -174,6 +177,19 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 				     what, lease->addr.lender, ERR_PTR(ret));
 }
 
+/*
+ * Wait until the device reaches the BARs of the VM's other devices.  What cannot be reached is not
+ * waited for, nor is anything if the device is to stop at once.
+ */
+static void dlend_step_await_p2p(struct dlend_vdev *v)
+{
+	if (wait_event_timeout(v->idle_wq, READ_ONCE(v->p2p.settled) || !READ_ONCE(v->open) ||
+			       READ_ONCE(v->is.urgent), msecs_to_jiffies(DLEND_P2P_SETTLE_MS)))
+		return;
+	dev_warn_ratelimited(dlend_vdev_dev(v), "begins to transfer before it reaches the BARs of the VM's other devices: a lender has not answered within %u ms\n",
+			     DLEND_P2P_SETTLE_MS);
+}
+
 /* Is it still to begin? Not if a reset or Bus Master Enable off has come since then. [locked] */
 static bool dlend_step_may_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
@@ -194,7 +210,7 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->dma = true;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	dlend_vdev_p2p_await(v);
+	dlend_step_await_p2p(v);
 	guard(mutex)(&v->lock);
 	if (dlend_step_may_begin(v, lease))
 		return true;

@@ -149,7 +149,7 @@ struct dlend_vdev_move {
  * @cfg: virtual configuration space
  * @clique: as set: DLEND_CFG_CLIQUE_NONE, 0..15, DLEND_CLIQUE_*
  * @clique_shown: what the guest sees
- * @clique_place: 0, or why its configuration space has no place for a clique
+ * @clique_wanted: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE; as it was opened
  * @p2p: what the VM's other devices must know
  * @prepin: as set: guest memory is pinned when the VMM opens the device, which borrows it too; not
  *	only when the guest sets Bus Master Enable. @prepinned: as it was when it was opened
@@ -212,7 +212,7 @@ struct dlend_vdev {
 
 	struct mutex lock;		/* down to @idle_wq */
 	struct dlend_cfg cfg;
-	int clique, clique_shown, clique_place;
+	int clique, clique_shown, clique_wanted;
 	struct dlend_p2p_member p2p;
 	bool prepin, prepinned;
 	u64 lowmem;
@@ -381,8 +381,6 @@ u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index);
 unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 			     struct dlend_range area[DLEND_MAX_AREAS]);
 
-/* p2p.c: a vdev among the other devices of its VM */
-
 /** dlend_vdev_offered_clique - DLEND_OFFER_CLIQUE* as vdev->clique has it. Context: any. */
 static inline int dlend_vdev_offered_clique(u16 clique)
 {
@@ -392,27 +390,6 @@ static inline int dlend_vdev_offered_clique(u16 clique)
 		return DLEND_CFG_CLIQUE_NONE;
 	return clique - DLEND_OFFER_CLIQUE(0);
 }
-
-/**
- * dlend_vdev_p2p_join - a VMM opens the device: it is one of that VM's from now on
- * @v: (in, out) vdev; vdev->clique_shown is set
- *
- * Context: process. The end is dlend_p2p_leave().
- */
-void dlend_vdev_p2p_join(struct dlend_vdev *v);
-
-/**
- * dlend_vdev_p2p_await - wait until a device reaches the BARs of the VM's other devices
- * @v: (in) vdev, published as one that transfers
- *
- * What cannot be reached is not waited for, nor is anything if the device is to stop at once.
- *
- * Context: the worker (vdev.c), none of the vdev's locks; may sleep for a second.
- */
-void dlend_vdev_p2p_await(struct dlend_vdev *v);
-
-/** dlend_vdev_publish - lease, Bus Master Enable or BARs may have changed. Context: vdev->lock. */
-void dlend_vdev_publish(struct dlend_vdev *v);
 
 /* irq.c: interrupts, as VFIO shows them */
 
@@ -497,6 +474,9 @@ void dlend_bypass_begin(struct dlend_vdev *v, struct dlend_lease *lease);
 void dlend_bypass_end(struct dlend_vdev *v);
 
 /* state.c: desired and actual state.  [locked], unless a function says another */
+
+/** dlend_vdev_describe - how it is set up, for the VM's other devices: into @dev */
+void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev);
 
 /**
  * dlend_vdev_update - something about it has changed: what follows from that?

@@ -91,6 +91,107 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	put_device(dlend_offer_dev(offer));
 }
 
+/* Cliques: what the guest is told of peer-to-peer between this device and the VM's others */
+
+static const char *dlend_vdev_doubt(const struct dlend_p2p_party *party, unsigned int other,
+				    char text[DLEND_P2P_DOUBT_LEN])
+{
+	struct dlend_p2p_doubt doubt;
+
+	doubt = dlend_p2p_doubt(&party->fabric, party->dev, party->n, party->of, other);
+	return dlend_p2p_doubt_text(&doubt, text);
+}
+
+/* Warn about devices of the same clique that this one may not reach, or be reached by. */
+static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+{
+	char doubt[DLEND_P2P_DOUBT_LEN];
+	int other = -1;
+
+	while ((other = dlend_p2p_claim(&party->fabric, party->dev, party->n, party->of,
+					other + 1)) >= 0)
+		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but %s: the guest's driver may try it in vain; set another clique\n",
+			 party->dev[party->of].clique, dev_name(party->member[other]->owner),
+			 dlend_vdev_doubt(party, other, doubt));
+}
+
+/* A computed clique leaves out a device of the VM: say which one, and why. */
+static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+{
+	int mine = party->dev[party->of].clique;
+	char doubt[DLEND_P2P_DOUBT_LEN];
+	unsigned int i;
+
+	for (i = 0; i < party->n; i++)
+		if (i != party->of && party->dev[i].clique >= 0 && party->dev[i].clique != mine)
+			dev_info(dlend_vdev_dev(v), "clique %d, not %d of %s: %s\n", mine,
+				 party->dev[i].clique, dev_name(party->member[i]->owner),
+				 *dlend_vdev_doubt(party, i, doubt) ? doubt : DLEND_P2P_NO_DOUBT);
+}
+
+/*
+ * The setting of the mdev comes before that of the device's lender.
+ * Return: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE.
+ */
+static int dlend_vdev_set_clique(const struct dlend_vdev *v)
+{
+	int clique = v->clique == DLEND_CLIQUE_AUTO ? dlend_vdev_offered_clique(v->info.clique) :
+						      v->clique;
+
+	if (clique == DLEND_CLIQUE_AUTO)
+		return dlend_clique_known(v->info.vendor) ? DLEND_CLIQUE_ALWAYS :
+							    DLEND_CFG_CLIQUE_NONE;
+	return clique;
+}
+
+static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
+{
+	struct dlend_vdev *v = container_of(party->member[party->of], struct dlend_vdev, p2p);
+	bool computed = v->clique_wanted < DLEND_CFG_CLIQUE_NONE;
+	int clique = v->clique_wanted;
+
+	if (computed)
+		clique = dlend_p2p_clique(&party->fabric, party->dev, party->n, party->of,
+					  DLEND_CLIQUE_MAX);
+	if (computed && clique < 0) {
+		dev_warn(dlend_vdev_dev(v), "no clique is left for it: the VM has too many devices that may not reach each other; its driver is told nothing\n");
+		clique = DLEND_CFG_CLIQUE_NONE;
+	}
+	party->dev[party->of].clique = clique;
+	/* Under the lock: the worker may publish the device as soon as it has joined. */
+	v->clique_shown = clique;
+	if (computed && clique >= 0)
+		dlend_vdev_tell_alone(v, party);
+	else
+		dlend_vdev_warn_claims(v, party);
+}
+
+/*
+ * The device is one of its VM's from now on; the end is dlend_p2p_leave().  KVM's VM is the VM;
+ * without KVM it is the process that opened the device.  @place: 0, or why its configuration space
+ * has no place for a clique.
+ */
+static void dlend_vdev_p2p_join(struct dlend_vdev *v, int place)
+{
+	struct dlend_p2p_member *m = &v->p2p;
+
+	m->owner = dlend_vdev_dev(v);
+	/* No VM is where a time since this host booted points to. */
+	m->party = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
+	m->wq = &v->idle_wq;
+	v->clique_wanted = dlend_vdev_set_clique(v);
+	if (place && v->clique_wanted != DLEND_CFG_CLIQUE_NONE) {
+		dev_warn(dlend_vdev_dev(v), "no clique has a place in its configuration space: %s; its driver is told nothing\n",
+			 place == -ELOOP ?
+			 "its list of capabilities has no end" :
+			 "at C8h and at D4h, where drivers expect it, the device has something of its own");
+		v->clique_wanted = DLEND_CFG_CLIQUE_NONE;
+	}
+	v->clique_shown = max(v->clique_wanted, DLEND_CFG_CLIQUE_NONE);
+	dlend_vdev_describe(v, &m->dev);
+	dlend_p2p_join(m, dlend_vdev_settle_clique);
+}
+
 /* I/O port BARs are hidden: no window leads to them, and no message carries an access. */
 static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 				struct dlend_cfg_desc *desc)
@@ -128,7 +229,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 {
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	struct dlend_cfg_desc desc;
-	int ret;
+	int ret, place;
 
 	if (!snapshot)
 		return -ENOMEM;
@@ -137,10 +238,10 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	dlend_vfio_describe(v, snapshot, &desc);
 	/* Is there a place for any clique?  The VM's other devices are told with its number. */
 	ret = dlend_cfg_init(&v->cfg, &desc);
-	v->clique_place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
+	place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
 	mutex_unlock(&v->lock);
-	if (ret == v->clique_place) {
-		dlend_vdev_p2p_join(v);
+	if (ret == place) {
+		dlend_vdev_p2p_join(v, place);
 		guard(mutex)(&v->lock);
 		desc.clique = v->clique_shown;
 		ret = dlend_cfg_init(&v->cfg, &desc);
