@@ -145,9 +145,8 @@ void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 static bool dlend_bar_overdue(const struct dlend_vdev *v)
 {
 	return test_bit(0, &v->touched) &&
-	       dlend_plan_gate_overdue(ktime_to_ms(ktime_get()),
-				       ktime_to_ms(READ_ONCE(v->shut_since)),
-				       ktime_to_ms(READ_ONCE(v->progressed)), gate_timeout_ms);
+	       dlend_plan_gate_overdue(ktime_get(), READ_ONCE(v->shut_since),
+				       READ_ONCE(v->progressed), ms_to_ktime(gate_timeout_ms));
 }
 
 static bool dlend_bar_passable(const struct dlend_vdev *v)

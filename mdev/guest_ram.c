@@ -192,8 +192,8 @@ static bool dlend_guest_behind(struct dlend_vdev *v)
 	if (v->failed)
 		ms *= 2;
 	if (!v->is.behind ||
-	    !dlend_plan_gate_overdue(ktime_to_ms(ktime_get()), ktime_to_ms(v->behind_at),
-				     ktime_to_ms(READ_ONCE(v->progressed)), ms))
+	    !dlend_plan_gate_overdue(ktime_get(), v->behind_at, READ_ONCE(v->progressed),
+				     ms_to_ktime(ms)))
 		return v->is.behind;
 	if (v->failed)
 		return false;
@@ -239,28 +239,34 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 
 /* What the VMM does to the guest's address space */
 
-bool dlend_guest_may_attach(struct dlend_vdev *v)
+/* A first one at any time; another one only if nothing can have been pinned in the one before. */
+int dlend_guest_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	int ret;
+
+	mutex_lock(&v->lock);
+	ret = v->ended || (v->claim.lease && v->had_space) ? -EBUSY : 0;
+	mutex_unlock(&v->lock);
+	ret = ret ?: vfio_iommufd_emulated_attach_ioas(vfio, pt_id);
 	guard(mutex)(&v->lock);
-	return !v->ended && !(v->claim.lease && v->had_space);
+	v->had_space |= !ret;
+	return ret;
 }
 
-void dlend_guest_attached(struct dlend_vdev *v)
+/* First let other devices of the VM take over the pins: then iommufd has everything unmapped. */
+void dlend_guest_detach_ioas(struct vfio_device *vfio)
 {
-	guard(mutex)(&v->lock);
-	v->had_space = true;
-}
-
-void dlend_guest_detach(struct dlend_vdev *v)
-{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
 
 	/* The VMM may ask for that before it has given the device an address space. */
-	if (!lease || !READ_ONCE(v->had_space))
-		return;
-	dlend_guest_unmapping(v);
-	dlend_memory_close(dlend_vdev_memory(lease));
-	dlend_guest_unmapped(v, true);
+	if (lease && READ_ONCE(v->had_space)) {
+		dlend_guest_unmapping(v);
+		dlend_memory_close(dlend_vdev_memory(lease));
+		dlend_guest_unmapped(v, true);
+	}
+	vfio_iommufd_emulated_detach_ioas(vfio);
 }
 
 void dlend_guest_dma_unmap(struct vfio_device *vfio, u64 iova, u64 size)

@@ -20,18 +20,6 @@
 /* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
 #define DLEND_MSIX_STEP		64
 
-u32 dlend_irqs_flags(unsigned int index)
-{
-	switch (index) {
-	case VFIO_PCI_INTX_IRQ_INDEX:
-		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
-	case VFIO_PCI_MSIX_IRQ_INDEX:
-		return VFIO_IRQ_INFO_EVENTFD;	/* vectors may be added one by one */
-	default:
-		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_NORESIZE;
-	}
-}
-
 unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
 {
 	switch (index) {

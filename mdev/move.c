@@ -608,11 +608,6 @@ void dlend_move_init(struct dlend_vdev *v)
 	v->vfio.mig_ops = &dlend_move_ops;
 }
 
-void dlend_move_destroy(struct dlend_vdev *v)
-{
-	mutex_destroy(&v->move.lock);
-}
-
 void dlend_move_forget(struct dlend_vdev *v)
 {
 	v->move.coming = false;

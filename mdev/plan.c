@@ -177,9 +177,9 @@ bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 
 	return now_ms - p->since_ms > limit_ms;
 }
 
-bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms)
+bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit)
 {
-	return now_ms - max(shut_ms, progress_ms) >= limit_ms;
+	return now - max(shut, progress) >= limit;
 }
 
 /* Replies */

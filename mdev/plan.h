@@ -181,14 +181,14 @@ bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 
 
 /**
  * dlend_plan_gate_overdue - has the gate been shut for too long, without any progress?
- * @now_ms: (in) time
- * @shut_ms: (in) when it was shut
- * @progress_ms: (in) when the windows behind it last grew, by any build; may be before @shut_ms
- * @limit_ms: (in) longest time without progress
+ * @now: (in) time
+ * @shut: (in) when it was shut
+ * @progress: (in) when the windows behind it last grew, by any build; may be before @shut
+ * @limit: (in) longest time without progress
  *
- * All times are of the same clock. A guest whose memory takes minutes to pin keeps its device.
+ * All are of the same clock, in the same unit. A guest whose memory takes minutes to pin keeps its device.
  */
-bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms);
+bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit);
 
 /*
  * What a lender's reply means.

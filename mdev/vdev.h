@@ -402,9 +402,6 @@ void dlend_irqs_close(struct dlend_vdev *v);
 /** dlend_irqs_count - number of interrupts of VFIO's @index. Context: any. */
 unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index);
 
-/** dlend_irqs_flags - VFIO_IRQ_INFO_* of VFIO's @index. Context: any. */
-u32 dlend_irqs_flags(unsigned int index);
-
 /**
  * dlend_irqs_set - VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X
  * @v: (in, out) vdev
@@ -647,27 +644,11 @@ void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease);
 /** dlend_guest_rescan - look at all of the guest's memory. Context: process; takes vdev->lock. */
 void dlend_guest_rescan(struct dlend_vdev *v);
 
-/**
- * dlend_guest_may_attach - may the device get an address space?
- * @v: (in) vdev
- *
- * It may get a first one at any time, and another one only if nothing can have been pinned in the
- * one before.
- * Context: process; takes vdev->lock. Return: true if it may.
- */
-bool dlend_guest_may_attach(struct dlend_vdev *v);
+/** dlend_guest_attach_ioas - &struct vfio_device_ops.attach_ioas; -EBUSY: pages may be pinned */
+int dlend_guest_attach_ioas(struct vfio_device *vfio, u32 *pt_id);
 
-/** dlend_guest_attached - it has got one. Context: process; takes vdev->lock. */
-void dlend_guest_attached(struct dlend_vdev *v);
-
-/**
- * dlend_guest_detach - the device's address space is being taken away
- * @v: (in) vdev
- *
- * No pin in that address space is left when this returns. If it had none, nothing happens.
- * Context: process, may sleep.
- */
-void dlend_guest_detach(struct dlend_vdev *v);
+/** dlend_guest_detach_ioas - &struct vfio_device_ops.detach_ioas; no pin is left there after it */
+void dlend_guest_detach_ioas(struct vfio_device *vfio);
 
 /**
  * dlend_guest_vmm_exits - the VMM dies and closes the device: all others of its VM end
@@ -691,9 +672,6 @@ void dlend_guest_dma_unmap(struct vfio_device *vfio, u64 iova, u64 size);
 
 /** dlend_move_init - prepare a new vdev: it can move. Context: process. */
 void dlend_move_init(struct dlend_vdev *v);
-
-/** dlend_move_destroy - a vdev is about to be freed. Context: process. */
-void dlend_move_destroy(struct dlend_vdev *v);
 
 /** dlend_move_forget - whatever moved does not any more. Context: vdev->lock. */
 void dlend_move_forget(struct dlend_vdev *v);

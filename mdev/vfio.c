@@ -81,7 +81,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	struct dlend_offer *offer = v->claim.offer;
 
 	kvfree(v->rom);
-	dlend_move_destroy(v);
+	mutex_destroy(&v->move.lock);
 	dlend_vmm_drop(&v->vmm);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
@@ -836,6 +836,18 @@ static long dlend_vfio_get_info(void __user *arg)
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }
 
+static u32 dlend_vfio_irq_flags(unsigned int index)
+{
+	switch (index) {
+	case VFIO_PCI_INTX_IRQ_INDEX:
+		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
+	case VFIO_PCI_MSIX_IRQ_INDEX:
+		return VFIO_IRQ_INFO_EVENTFD;	/* vectors may be added one by one */
+	default:
+		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_NORESIZE;
+	}
+}
+
 static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 {
 	unsigned long minsz = offsetofend(struct vfio_irq_info, count);
@@ -845,7 +857,7 @@ static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 		return -EFAULT;
 	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
-	info.flags = dlend_irqs_flags(info.index);
+	info.flags = dlend_vfio_irq_flags(info.index);
 	info.count = dlend_irqs_count(v, info.index);
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }
@@ -905,27 +917,6 @@ static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
 		dev_notice(dlend_vdev_dev(v), "in use; removal waits until the VM closes the device\n");
 }
 
-/* Pins belong to the address space: a borrowed device may have none when it goes to another one. */
-static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
-{
-	struct dlend_vdev *v = to_dlend_vdev(vfio);
-	int ret;
-
-	if (!dlend_guest_may_attach(v))
-		return -EBUSY;
-	ret = vfio_iommufd_emulated_attach_ioas(vfio, pt_id);
-	if (!ret)
-		dlend_guest_attached(v);
-	return ret;
-}
-
-/* First let other devices of the VM take over the pins: then iommufd has everything unmapped. */
-static void dlend_vfio_detach_ioas(struct vfio_device *vfio)
-{
-	dlend_guest_detach(to_dlend_vdev(vfio));
-	vfio_iommufd_emulated_detach_ioas(vfio);
-}
-
 const struct vfio_device_ops dlend_vfio_ops = {
 	.name = "dlend",
 	.init = dlend_vfio_init,
@@ -941,6 +932,6 @@ const struct vfio_device_ops dlend_vfio_ops = {
 	.dma_unmap = dlend_guest_dma_unmap,
 	.bind_iommufd = vfio_iommufd_emulated_bind,
 	.unbind_iommufd = vfio_iommufd_emulated_unbind,
-	.attach_ioas = dlend_vfio_attach_ioas,
-	.detach_ioas = dlend_vfio_detach_ioas,
+	.attach_ioas = dlend_guest_attach_ioas,
+	.detach_ioas = dlend_guest_detach_ioas,
 };
