@@ -51,11 +51,6 @@ u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index)
 	return index < DLEND_NUM_BARS ? v->info.bar[index].size : 0;
 }
 
-static bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
-{
-	return dlend_bar_size(v, index) && (v->info.bar[index].flags & DLEND_BAR_F_MAPPABLE);
-}
-
 /*
  * A BAR smaller than a page is mapped as a whole page, which the lender keeps for this BAR alone.
  * QEMU maps such a BAR of a local device in the same way, if the guest has put it at the beginning
@@ -69,7 +64,7 @@ unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 	struct dlend_cfg_part part;
 	unsigned int n = 1, pba;
 
-	if (!dlend_bar_mappable(v, index))
+	if (!dlend_bar_size(v, index) || !(v->info.bar[index].flags & DLEND_BAR_F_MAPPABLE))
 		return 0;
 	area[0] = (struct dlend_range){ 0, PAGE_ALIGN(dlend_bar_size(v, index)) };
 	if (v->info.flags & DLEND_OFFER_F_ISOLATED_MSI)

@@ -458,14 +458,6 @@ static int irqs_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(irqs);
 
-static void dlend_vdev_debugfs_add(struct dlend_vdev *v)
-{
-	v->dir = debugfs_create_dir(dev_name(dlend_vdev_dev(v)), dlend_vdev_debugfs_root);
-	debugfs_create_file("stats", 0444, v->dir, v, &stats_fops);
-	debugfs_create_file("memory", 0444, v->dir, v, &extents_fops);
-	debugfs_create_file("irqs", 0444, v->dir, v, &irqs_fops);
-}
-
 /* The mdev driver */
 
 /* Without its expansion ROM the device simply has none. */
@@ -503,7 +495,10 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	}
 	dev_set_drvdata(&mdev->dev, v);
 	dlend_mdev_fetch_rom(v);
-	dlend_vdev_debugfs_add(v);
+	v->dir = debugfs_create_dir(dev_name(&mdev->dev), dlend_vdev_debugfs_root);
+	debugfs_create_file("stats", 0444, v->dir, v, &stats_fops);
+	debugfs_create_file("memory", 0444, v->dir, v, &extents_fops);
+	debugfs_create_file("irqs", 0444, v->dir, v, &irqs_fops);
 	ret = vfio_register_emulated_iommu_dev(&v->vfio);
 	if (ret)
 		goto release_offer;
@@ -512,7 +507,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 release_offer:
 	debugfs_remove(v->dir);
 	dlend_offer_release(&v->claim);
-	dlend_condition_exit(v);
+	cancel_delayed_work_sync(&v->say);
 put_vfio:
 	vfio_put_device(&v->vfio);
 	return ret;
@@ -527,7 +522,7 @@ static void dlend_mdev_remove(struct mdev_device *mdev)
 	debugfs_remove(v->dir);
 	dlend_offer_release(&v->claim);
 	cancel_work_sync(&v->work);
-	dlend_condition_exit(v);
+	cancel_delayed_work_sync(&v->say);
 	vfio_put_device(&v->vfio);
 }
 

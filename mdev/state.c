@@ -55,18 +55,6 @@ static void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_p2p_publish(&v->p2p, &dev, lease);
 }
 
-/* [locked] */
-static void dlend_vdev_set_gate(struct dlend_vdev *v, enum dlend_gate gate)
-{
-	bool leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
-
-	dlend_bar_set_gate(v, gate, leads ? v->claim.lease->bar : NULL);
-	if (gate != DLEND_GATE_OPEN || !v->have.bme || !v->bme_at)
-		return;
-	v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
-	v->bme_at = 0;
-}
-
 void dlend_vdev_update(struct dlend_vdev *v)
 {
 	const struct dlend_conditions is = dlend_plan((struct dlend_situation){
@@ -84,13 +72,19 @@ void dlend_vdev_update(struct dlend_vdev *v)
 		.looking = v->looking,
 	}, &v->want, &v->have);
 	enum dlend_gate gate = is.gate;
+	bool leads;
 
 	lockdep_assert_held(&v->lock);
 	/* Nothing answers while memory decoding is off, nor before the VM runs here, nor after. */
 	if (!v->open || !dlend_cfg_mse(&v->cfg) || (v->move.coming && !v->want.taken))
 		gate = DLEND_GATE_DEAD;
+	leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
 	if (v->gate != gate)
-		dlend_vdev_set_gate(v, gate);
+		dlend_bar_set_gate(v, gate, leads ? v->claim.lease->bar : NULL);
+	if (gate == DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
+		v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
+		v->bme_at = 0;
+	}
 	if (is.gate != v->is.gate)
 		v->said[0] = 0;
 	if (is.behind && !v->is.behind)
@@ -172,7 +166,7 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "running");
 }
 
-static void dlend_condition_say_work(struct work_struct *work)
+void dlend_condition_say_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
 	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
@@ -195,17 +189,6 @@ static void dlend_condition_say_work(struct work_struct *work)
 void dlend_condition_say(struct dlend_vdev *v)
 {
 	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
-}
-
-void dlend_condition_init(struct dlend_vdev *v)
-{
-	strscpy(v->said, "idle");
-	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
-}
-
-void dlend_condition_exit(struct dlend_vdev *v)
-{
-	cancel_delayed_work_sync(&v->say);
 }
 
 /* The end of a lease */

@@ -506,11 +506,8 @@ __printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const 
 /** dlend_condition_clear - a device that has failed gets another chance */
 void dlend_condition_clear(struct dlend_vdev *v);
 
-/** dlend_condition_init - of a new vdev. Context: no lock. */
-void dlend_condition_init(struct dlend_vdev *v);
-
-/** dlend_condition_exit - user space hears nothing more. Context: process; no lock; waits. */
-void dlend_condition_exit(struct dlend_vdev *v);
+/** dlend_condition_say_work - vdev->say */
+void dlend_condition_say_work(struct work_struct *work);
 
 /**
  * dlend_condition_say - tell user space of the condition, if it is another one, soon

@@ -69,7 +69,8 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	init_waitqueue_head(&v->idle_wq);
 	dlend_irqs_init(v);
 	INIT_WORK(&v->work, dlend_step_work);
-	dlend_condition_init(v);
+	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
+	strscpy(v->said, "idle");
 	dlend_guest_init(v);
 	dlend_move_init(v);
 	return 0;
