@@ -38,7 +38,7 @@ static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
 
 	/* Never 0, which no factor makes longer; not even while there are no rescans. */
 	v->rescan_ms = max_t(u64, min_t(u64, ms, most), DLEND_GUEST_RESCAN_MIN_MS);
-	if (v->open && most)
+	if (v->now.open && most)
 		mod_delayed_work(v->claim.wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
 }
 
@@ -74,7 +74,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 	if (lease)
 		dlend_memory_rescan(dlend_vdev_memory(lease));
 	guard(mutex)(&v->lock);
-	if (!v->open || !v->claim.lease || !v->want.bme || v->failed)
+	if (!v->now.open || !v->claim.lease || !v->want.bme || v->now.failed)
 		return;
 	v->want.rescan++;
 	dlend_vdev_update(v);
@@ -97,7 +97,7 @@ void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 	bool looks;
 
 	mutex_lock(&v->lock);
-	looks = v->want.bme && v->have.bme && !v->failed;
+	looks = v->want.bme && v->have.bme && !v->now.failed;
 	mutex_unlock(&v->lock);
 	if (looks)
 		dlend_memory_look(dlend_vdev_memory(lease));
@@ -143,7 +143,7 @@ static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
 static void dlend_guest_grown(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	if (!v->want.bme || !v->open || !v->claim.lease || v->failed)
+	if (!v->want.bme || !v->now.open || !v->claim.lease || v->now.failed)
 		return;
 	v->want.grow++;
 	v->stat.grows++;
@@ -189,13 +189,13 @@ static bool dlend_guest_behind(struct dlend_vdev *v)
 	if (!READ_ONCE(v->is.behind))
 		return false;
 	guard(mutex)(&v->lock);
-	if (v->failed)
+	if (v->now.failed)
 		ms *= 2;
 	if (!v->is.behind ||
 	    !dlend_plan_gate_overdue(ktime_get(), v->behind_at, READ_ONCE(v->progressed),
 				     ms_to_ktime(ms)))
 		return v->is.behind;
-	if (v->failed)
+	if (v->now.failed)
 		return false;
 	dlend_condition_fail(v, true, "no way to RAM that was plugged in, within %u s",
 			     DLEND_GUEST_PLUG_S);

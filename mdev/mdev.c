@@ -56,7 +56,7 @@ static int dlend_setting_change(struct dlend_vdev *v, const struct device_attrib
 	guard(mutex)(&v->lock);
 	if (!memcmp(setting, value, size))
 		return 0;
-	if (v->open) {
+	if (v->now.open) {
 		dev_warn(dlend_vdev_dev(v), "%s not changed: a VM has the device open; shut it down first\n",
 			 attr->attr.name);
 		return -EBUSY;
@@ -279,7 +279,7 @@ static ssize_t shown_clique_show(struct device *dev, struct device_attribute *at
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 
 	guard(mutex)(&v->lock);
-	return dlend_setting_emit_clique(v->open ? v->clique_shown : v->clique, buf, 0);
+	return dlend_setting_emit_clique(v->now.open ? v->clique_shown : v->clique, buf, 0);
 }
 
 static struct device_attribute dev_attr_shown_clique =

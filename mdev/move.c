@@ -233,7 +233,7 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 	if (v->want.move_to == DLEND_NODE_NONE)
 		return dlend_move_err(v, -EPERM,
 				      "nobody has said where to; use \"dlend migrate --live\", or write the node's number to the device's attribute move_to");
-	if (v->failed)
+	if (v->now.failed)
 		return dlend_move_err(v, -EIO, "its device has failed: %s", v->reason);
 	if (!v->claim.lease)
 		return 0;
@@ -307,8 +307,8 @@ static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_imag
 
 static bool dlend_move_prepared(struct dlend_vdev *v)
 {
-	return READ_ONCE(v->is.ready) || READ_ONCE(v->move.refused) || READ_ONCE(v->failed) ||
-	       !READ_ONCE(v->open);
+	return READ_ONCE(v->is.ready) || READ_ONCE(v->now.refused) || READ_ONCE(v->now.failed) ||
+	       !READ_ONCE(v->now.open);
 }
 
 /* Wait until the VM could go on here.  Does the lender think so, too?  Later it is too late. */
@@ -320,7 +320,7 @@ static int dlend_move_ask(struct dlend_vdev *v)
 
 	mutex_lock(&v->lock);
 	/* Maybe it was too early when the VMM began, or a link was lost for a while. */
-	v->move.refused = false;
+	v->now.refused = false;
 	dlend_condition_clear(v);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
@@ -329,8 +329,8 @@ static int dlend_move_ask(struct dlend_vdev *v)
 	mutex_lock(&v->lock);
 	if (v->is.ready)
 		lease = dlend_lease_get(v->claim.lease);
-	else if (v->move.refused || v->failed)
-		strscpy(why, v->move.refused ? v->move.why : v->reason);
+	else if (v->now.refused || v->now.failed)
+		strscpy(why, v->now.refused ? v->move.why : v->reason);
 	mutex_unlock(&v->lock);
 	if (lease)
 		ret = dlend_lease_may_take_over(lease, v->move.token, why);
@@ -361,7 +361,7 @@ static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file
 /* From here on the guest's configuration space has effects. [locked] */
 static void dlend_move_begin(struct dlend_vdev *v)
 {
-	v->move.coming = false;
+	v->now.coming = false;
 	v->move.has_token = false;
 	v->want.taken = false;
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
@@ -392,7 +392,7 @@ static void dlend_move_take(struct dlend_vdev *v)
 	}
 	mutex_unlock(&v->lock);
 	dlend_lease_put(before);
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->now.coming),
 			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
 }
 
@@ -490,8 +490,8 @@ static void dlend_move_expect(struct dlend_vdev *v)
 
 	guard(mutex)(&v->lock);
 	before = dlend_ended_give_up(v);
-	v->move.coming = true;
-	v->move.refused = false;
+	v->now.coming = true;
+	v->now.refused = false;
 	v->move.has_token = false;
 	v->move.arrived = false;
 	v->want.taken = false;
@@ -523,7 +523,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 		dlend_move_await(v);
 		return NULL;
 	case DLEND_MOVE_IS(STOP, RUNNING_P2P):
-		if (READ_ONCE(v->move.coming))
+		if (READ_ONCE(v->now.coming))
 			dlend_move_take(v);
 		return NULL;
 	case DLEND_MOVE_IS(RUNNING_P2P, RUNNING):
@@ -550,6 +550,7 @@ static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_sta
 	lockdep_assert_held(&v->move.lock);
 	guard(mutex)(&v->lock);
 	v->move.state = state;
+	v->now.held = state != VFIO_DEVICE_STATE_RUNNING;
 	dlend_vdev_update(v);
 }
 
@@ -610,8 +611,8 @@ void dlend_move_init(struct dlend_vdev *v)
 
 void dlend_move_forget(struct dlend_vdev *v)
 {
-	v->move.coming = false;
-	v->move.refused = false;
+	v->now.coming = false;
+	v->now.refused = false;
 	v->move.given = false;
 	v->move.has_token = false;
 	v->move.why[0] = 0;
@@ -652,7 +653,7 @@ static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool 
 /* Is it one of those that no VM takes along?  [locked] */
 static int dlend_move_check_target(struct dlend_vdev *v, u16 node, bool all)
 {
-	if (!v->open)
+	if (!v->now.open)
 		return -ENODEV;
 	if (node == DLEND_NODE_NONE)
 		return 0;
@@ -744,7 +745,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 		v->irq_gap = true;
 	}
-	v->dma = v->dma && ret;
+	v->now.dma = v->now.dma && ret;
 	if (ret)
 		snprintf(v->move.why, sizeof(v->move.why), "node %u could not stop it (%pe)",
 			 lease->addr.lender, ERR_PTR(ret));

@@ -37,46 +37,39 @@ void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 /* Lease, Bus Master Enable or BARs may have changed. [locked] */
 static void dlend_vdev_publish(struct dlend_vdev *v)
 {
-	const struct dlend_lease *lease = v->failed ? NULL : v->claim.lease;
+	const struct dlend_lease *lease = v->now.failed ? NULL : v->claim.lease;
 	struct dlend_p2p_dev dev;
 
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
 		/* As long as it may transfer: what it reaches comes before that, and goes later. */
-		dev.source = v->dma;
+		dev.source = v->now.dma;
 		/*
 		 * While a device is being reset, its lender lets no peer reach it; nor by a lease
 		 * that is not in force yet.
 		 */
 		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&
-			     !v->move.coming;
+			     !v->now.coming;
 	}
 	dlend_p2p_publish(&v->p2p, &dev, lease);
 }
 
 void dlend_vdev_update(struct dlend_vdev *v)
 {
-	const struct dlend_conditions is = dlend_plan((struct dlend_situation){
-		.open = v->open,
-		.failed = v->failed,
-		.leased = v->claim.lease,
-		.touched = test_bit(0, &v->touched),
-		.unmapping = v->unmapping,
-		.prepin = v->prepinned,
-		.coming = v->move.coming,
-		.refused = v->move.refused,
-		.held = v->move.state != VFIO_DEVICE_STATE_RUNNING,
-		.borrowing = v->claim.borrowing,
-		.dma = v->dma,
-		.looking = v->looking,
-	}, &v->want, &v->have);
-	enum dlend_gate gate = is.gate;
+	struct dlend_conditions is;
+	enum dlend_gate gate;
 	bool leads;
 
 	lockdep_assert_held(&v->lock);
+	v->now.leased = v->claim.lease;
+	v->now.touched = test_bit(0, &v->touched);
+	v->now.unmapping = v->unmapping;
+	v->now.borrowing = v->claim.borrowing;
+	is = dlend_plan(v->now, &v->want, &v->have);
+	gate = is.gate;
 	/* Nothing answers while memory decoding is off, nor before the VM runs here, nor after. */
-	if (!v->open || !dlend_cfg_mse(&v->cfg) || (v->move.coming && !v->want.taken))
+	if (!v->now.open || !dlend_cfg_mse(&v->cfg) || (v->now.coming && !v->want.taken))
 		gate = DLEND_GATE_DEAD;
 	leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
 	if (v->gate != gate)
@@ -121,7 +114,7 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(v->reason, sizeof(v->reason), fmt, args);
 	va_end(args);
-	v->failed = true;
+	v->now.failed = true;
 	dlend_vdev_update(v);
 	/* A guest may try again as often as it likes. */
 	dev_err_ratelimited(dlend_vdev_dev(v),
@@ -135,7 +128,7 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 /* A failed device gets another chance. [locked] */
 void dlend_condition_clear(struct dlend_vdev *v)
 {
-	v->failed = false;
+	v->now.failed = false;
 	v->errored = false;
 	v->lost = false;
 	v->reason[0] = 0;
@@ -146,10 +139,10 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 {
 	char who[DLEND_REASON_LEN];
 
-	if (v->move.coming)
+	if (v->now.coming)
 		snprintf(buf, size, "prepared for a VM that comes%s%s",
-			 v->move.refused ? ", in vain: " : "", v->move.refused ? v->move.why : "");
-	else if (v->failed)
+			 v->now.refused ? ", in vain: " : "", v->now.refused ? v->move.why : "");
+	else if (v->now.failed)
 		snprintf(buf, size, "failed: %s", v->reason);
 	else if (v->want.quiet)
 		snprintf(buf, size, "stopped, as its VM is: %s",
@@ -264,7 +257,7 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	struct dlend_lease *before __free(dlend_lease_put) = NULL;
 
 	guard(mutex)(&v->lock);
-	WRITE_ONCE(v->open, false);
+	WRITE_ONCE(v->now.open, false);
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
 	/* Answers to what was asked for mean nothing any more. */
@@ -316,7 +309,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	guard(mutex)(&v->lock);
 	if (v->claim.lease)
 		return;
-	v->dma = false;
+	v->now.dma = false;
 	dlend_vdev_update(v);
 }
 

@@ -58,14 +58,14 @@ static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 static void dlend_step_pause(struct dlend_vdev *v)
 {
 	/* A reset must not wait: the device may still write to memory that the guest uses anew. */
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->is.urgent),
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->now.open) || READ_ONCE(v->is.urgent),
 			   msecs_to_jiffies(READ_ONCE(v->patience.pause_ms)));
 }
 
 static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	if (dlend_step_overdue(v, 0, dlend_step_settle_ms()) && v->open)
+	if (dlend_step_overdue(v, 0, dlend_step_settle_ms()) && v->now.open)
 		dlend_condition_fail(v, true,
 				     "the lender did not make the device ready within %u s",
 				     settle_s);
@@ -112,8 +112,8 @@ static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 {
 	bool lost = err == -ECONNRESET;
 
-	if (v->move.coming) {
-		v->move.refused = true;
+	if (v->now.coming) {
+		v->now.refused = true;
 		strscpy(v->move.why, why, sizeof(v->move.why));
 		dlend_vdev_update(v);
 		return;
@@ -136,7 +136,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 	lease = dlend_step_ask_lease(v, coming, why);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
-	wanted = v->open && dlend_reply_wanted(&v->want, &v->asked);
+	wanted = v->now.open && dlend_reply_wanted(&v->want, &v->asked);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), "borrow", IS_ERR(lease) ? 0 : lease->epoch,
 			      PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
@@ -171,7 +171,7 @@ unlock:
 static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
 			      int ret)
 {
-	if (!v->failed)
+	if (!v->now.failed)
 		dlend_condition_fail(v, ret != -ENOTCONN || dlend_stop_on_loss,
 				     "%s failed on node %u (%pe)",
 				     what, lease->addr.lender, ERR_PTR(ret));
@@ -183,7 +183,7 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
  */
 static void dlend_step_await_p2p(struct dlend_vdev *v)
 {
-	if (wait_event_timeout(v->idle_wq, READ_ONCE(v->p2p.settled) || !READ_ONCE(v->open) ||
+	if (wait_event_timeout(v->idle_wq, READ_ONCE(v->p2p.settled) || !READ_ONCE(v->now.open) ||
 			       READ_ONCE(v->is.urgent), msecs_to_jiffies(DLEND_P2P_SETTLE_MS)))
 		return;
 	dev_warn_ratelimited(dlend_vdev_dev(v), "begins to transfer before it reaches the BARs of the VM's other devices: a lender has not answered within %u ms\n",
@@ -207,7 +207,7 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 		mutex_unlock(&v->lock);
 		return false;
 	}
-	v->dma = true;
+	v->now.dma = true;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	dlend_step_await_p2p(v);
@@ -216,7 +216,7 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 		return true;
 	/* The lender was not asked yet. */
 	if (v->claim.lease == lease)
-		v->dma = false;
+		v->now.dma = false;
 	return false;
 }
 
@@ -235,7 +235,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	if (v->claim.lease != lease)
 		return;
 	if (!on && !ret)
-		v->dma = false;
+		v->now.dma = false;
 	if (dlend_reply_bus_master(&v->want, &v->asked, &v->have, on, ret))
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
 	dlend_vdev_update(v);
@@ -258,7 +258,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	int ret;
 
 	/* Stop transfers first, which is quick: callers that wait for that need not wait longer. */
-	if (READ_ONCE(v->dma))
+	if (READ_ONCE(v->now.dma))
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), "reset", lease->epoch, ret);
@@ -270,7 +270,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	fails = dlend_reply_reset(&v->want, &v->asked, &v->have, v->readrq, ret);
 	v->move.given = v->move.given && ret;
 	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
-	v->dma = v->dma && ret;
+	v->now.dma = v->now.dma && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "reset", ret);
 }
@@ -360,7 +360,7 @@ static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *lease, int ret,
 				    const char *why)
 {
-	if (!v->open)
+	if (!v->now.open)
 		return;
 	if (ret == -ENOTCONN)
 		dlend_step_failed(v, lease, "DMA mapping", ret);
@@ -423,13 +423,13 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (dlend_step_is_open(v))
 		how |= DLEND_BUILD_OPEN;
 	/* If the VMM closes the device a moment later, the build pins nothing any more. */
-	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;
+	ret = v->now.open && v->claim.lease == lease ? 0 : -EINTR;
 	mutex_unlock(&v->lock);
 	if (ret)
 		return;
 	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
 	/* The VM was still another host's, and that one has ended the move. */
-	if (ret == -ESTALE && v->move.coming) {
+	if (ret == -ESTALE && v->now.coming) {
 		dlend_ended_lose(v, lease, "the host that the VM is on has ended its move");
 		return;
 	}
@@ -468,9 +468,9 @@ static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *l
 static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	v->looking = false;
+	v->now.looking = false;
 	dlend_vdev_update(v);
-	v->looking = v->is.next == DLEND_STEP_IRQ || v->is.next == DLEND_STEP_BME_ON;
+	v->now.looking = v->is.next == DLEND_STEP_IRQ || v->is.next == DLEND_STEP_BME_ON;
 	v->asked = v->want;
 	return v->is.next;
 }
@@ -496,7 +496,7 @@ void dlend_step_work(struct work_struct *work)
 		if (asks || !lease)
 			continue;
 		dlend_step_do[step](v, lease);
-		if (READ_ONCE(v->looking))
+		if (READ_ONCE(v->now.looking))
 			dlend_guest_look(v, lease);
 	}
 	dlend_condition_say(v);
@@ -557,7 +557,7 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
-	if (!claim->lease || claim->lease->epoch != epoch || v->failed)
+	if (!claim->lease || claim->lease->epoch != epoch || v->now.failed)
 		return;
 	dlend_condition_fail(v, true, "node %u reports an error of the device",
 			     dlend_vdev_lender(v));
@@ -570,7 +570,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 
 	guard(mutex)(&v->lock);
 	/* A device without interrupts gets them in the new way later. */
-	if (!claim->lease || v->failed || v->want.irq_mode == DLEND_IRQ_NONE)
+	if (!claim->lease || v->now.failed || v->want.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->want.irq_turn++;
 	dlend_vdev_update(v);

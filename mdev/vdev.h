@@ -114,8 +114,6 @@ struct dlend_move_file;
  * @arrived: all that the VMM carries along has come, and was taken
  *
  * Under vdev->lock:
- * @coming: the VM is still another host's
- * @refused: this host may not prepare for it, @why
  * @given: handed over: the node that shows the token owns the device
  * @told: how the last change of the node that may take over went: 0, or -errno
  * @has_token, @token: to take the device over with
@@ -126,7 +124,7 @@ struct dlend_vdev_move {
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
 	bool arrived;
-	bool coming, refused, given, has_token;
+	bool given, has_token;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];
@@ -152,21 +150,20 @@ struct dlend_vdev_move {
  * @clique_wanted: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE; as it was opened
  * @p2p: what the VM's other devices must know
  * @prepin: as set: guest memory is pinned when the VMM opens the device, which borrows it too; not
- *	only when the guest sets Bus Master Enable. @prepinned: as it was when it was opened
+ *	only when the guest sets Bus Master Enable
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
- * @open: a VMM has it open
  * @had_space: it got an address space since it was opened (iommufd)
  * @want: what guest and VMM asked for; @have: what the lender was told.  The worker makes the
  *	second equal to the first.  @asked: @want as the worker's present step began; the worker
  *	reads it without @lock, too
+ * @now: what else counts; dlend_vdev_update() fills in what others know better.
+ *	@now.failed: @reason says why; @now.refused: @move.why says why; @now.prepin: @prepin as it
+ *	was when the device was opened; @now.dma: from the request for Bus Master Enable, until that
+ *	bit is known to be off or the device reaches no memory of this node
  * @is: what follows from all of these (dlend_vdev_update()); it is read without @lock, too
  * @ended: the last lease that ended without us, until it is returned: its pages may still be pinned
- * @failed: the device is of no use until it is reset; @reason says why
  * @errored: it has failed because the lender says that it had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
- * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
- *	be off or the device reaches no memory of this node
- * @looking: the worker looks for RAM after the step that it is at
  * @behind_at: since when there is RAM that it does not reach
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
@@ -214,17 +211,18 @@ struct dlend_vdev {
 	struct dlend_cfg cfg;
 	int clique, clique_shown, clique_wanted;
 	struct dlend_p2p_member p2p;
-	bool prepin, prepinned;
+	bool prepin;
 	u64 lowmem;
-	bool open, had_space;
+	bool had_space;
 	struct dlend_wish want, have, asked;
+	struct dlend_situation now;
 	struct dlend_conditions is;
 	struct dlend_lease *ended;
 	u32 irq_need, readrq;
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned int irq_waiters;
 	int irq_short;
-	bool failed, errored, lost, irq_gap, dma, looking;
+	bool errored, lost, irq_gap;
 	unsigned int unmapping;
 	unsigned long touched;
 	struct dlend_vmm vmm;

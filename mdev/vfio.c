@@ -284,19 +284,19 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	v->want.readrq = v->readrq;
 	v->have.readrq = v->readrq;
 	v->irq_short = -1;
-	v->dma = false;
+	v->now.dma = false;
 	v->bme_at = 0;
 	v->live_after = 0;
 	dlend_vmm_note(&v->vmm);
 	v->claim.party = dlend_vdev_caller();
 	clear_bit(0, &v->touched);
 	dlend_condition_clear(v);
-	v->open = true;
+	v->now.open = true;
 	v->had_space = false;
 	dlend_move_forget(v);
 	v->move.told = 0;
 	/* A VM that moves brings the lease along, and pins by itself. */
-	v->prepinned = v->prepin && !comes;
+	v->now.prepin = v->prepin && !comes;
 	dlend_vdev_update(v);
 }
 
@@ -316,7 +316,7 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 		dlend_guest_vmm_exits(v);
 	/* Without a lease, or after a failure, no answer comes that says so. */
 	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
-			   READ_ONCE(v->failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
+			   READ_ONCE(v->now.failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
 /*
@@ -345,7 +345,7 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	 * The VM is still another host's, or runs before its device is here: what it has set has
 	 * effects when it goes on here.
 	 */
-	if (v->move.coming) {
+	if (v->now.coming) {
 		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
 		return;
 	}
@@ -355,7 +355,7 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
 		v->want.enable++;
 	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
-		if (v->failed && !v->lost)
+		if (v->now.failed && !v->lost)
 			dlend_condition_clear(v);
 		v->want.build++;
 		v->patience.pause_ms = 0;
@@ -416,7 +416,7 @@ static void dlend_borrow_reset(struct dlend_vdev *v)
 	dlend_move_close(v);
 	mutex_lock(&v->lock);
 	/* It was only prepared. */
-	if (v->move.coming)
+	if (v->now.coming)
 		before = dlend_ended_give_up(v);
 	dlend_move_forget(v);
 	dlend_cfg_reset(&v->cfg);
@@ -518,7 +518,7 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	dlend_ended_drop(v);
 	mutex_lock(&v->lock);
 	dlend_condition_clear(v);
-	v->dma = false;
+	v->now.dma = false;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	dlend_p2p_leave(&v->p2p);
@@ -590,7 +590,7 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 	slow = ktime_before(ktime_get(), v->live_after);
 	if (slow) {
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
-	} else if (write && !v->claim.lease && !v->failed && !v->move.coming && !v->want.quiet) {
+	} else if (write && !v->claim.lease && !v->now.failed && !v->now.coming && !v->want.quiet) {
 		/* A write wants the device, as a touch of a BAR does. */
 		dlend_vdev_touch(v);
 		dlend_vdev_update(v);
