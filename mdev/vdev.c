@@ -73,26 +73,12 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 	dlend_step_pause(v);
 }
 
-/* An administrator means a certain device, and its lender has another in its place. */
-static bool dlend_step_is_other(struct dlend_vdev *v, char *why)
-{
-	guard(mutex)(&v->lock);
-	if (!v->identity[0] || !strcmp(v->identity, v->info.identity))
-		return false;
-	snprintf(why, DLEND_REASON_LEN,
-		 "it is another device: its identity is \"%s\", not \"%s\" as set",
-		 v->info.identity, v->identity);
-	return true;
-}
-
 /* Ask for a lease, and prepare to pin the guest's memory for it. */
 static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool coming, char *why)
 {
 	struct dlend_lease *lease;
 	struct dlend_memory *mem;
 
-	if (dlend_step_is_other(v, why))
-		return ERR_PTR(-ENODEV);
 	lease = dlend_lease_borrow(&v->claim, coming, why);
 	if (IS_ERR(lease))
 		return lease;
@@ -126,38 +112,42 @@ static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 
 static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 {
+	struct dlend_lease *lease = ERR_PTR(-ENODEV);
 	char why[DLEND_REASON_LEN] = "";
-	struct dlend_lease *lease;
 	bool wanted;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
+	/* An administrator means a certain device, and its lender may have another in its place. */
+	if (v->identity[0] && strcmp(v->identity, v->info.identity))
+		snprintf(why, sizeof(why),
+			 "it is another device: its identity is \"%s\", not \"%s\" as set",
+			 v->info.identity, v->identity);
 	mutex_unlock(&v->lock);
-	lease = dlend_step_ask_lease(v, coming, why);
+	if (!why[0])
+		lease = dlend_step_ask_lease(v, coming, why);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
 	wanted = v->now.open && dlend_reply_wanted(&v->want, &v->asked);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), "borrow", IS_ERR(lease) ? 0 : lease->epoch,
 			      PTR_ERR_OR_ZERO(lease));
-	if (IS_ERR(lease)) {
-		if (wanted)
-			dlend_step_refused(v, PTR_ERR(lease), why);
-		goto unlock;
+	if (!IS_ERR(lease)) {
+		v->stat.borrows++;
+		v->patience.pause_ms = 0;
 	}
-	v->stat.borrows++;
-	v->patience.pause_ms = 0;
-	/*
-	 * The VMM has closed the device since it was asked for, and the VMM that opened it again
-	 * has not touched it yet; or the VM that was to come does not, or another one does.
-	 */
-	if (!wanted) {
+	if (IS_ERR(lease) && wanted) {
+		dlend_step_refused(v, PTR_ERR(lease), why);
+	} else if (wanted) {
+		/* The gate opens once it is known that the lease has not ended already. */
+		WRITE_ONCE(v->claim.lease, lease);
+		dlend_reply_granted(&v->asked, &v->have, v->readrq);
+	} else if (!IS_ERR(lease)) {
+		/*
+		 * The VMM has closed the device since, and the VMM that opened it again has not
+		 * touched it yet; or the VM that was to come does not, or another one does.
+		 */
 		dlend_lease_return(lease);
-		goto unlock;
 	}
-	WRITE_ONCE(v->claim.lease, lease);
-	dlend_reply_granted(&v->asked, &v->have, v->readrq);
-	/* The worker opens the gate, once it has seen that the lease has not ended already. */
-unlock:
 	mutex_unlock(&v->lock);
 	/* An answer that came too late may have been a grant. */
 	if (lease == ERR_PTR(-ETIMEDOUT))

@@ -284,13 +284,11 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	v->want.readrq = v->readrq;
 	v->have.readrq = v->readrq;
 	v->irq_short = -1;
-	v->now.dma = false;
 	v->bme_at = 0;
 	v->live_after = 0;
 	dlend_vmm_note(&v->vmm);
 	v->claim.party = dlend_vdev_caller();
 	clear_bit(0, &v->touched);
-	dlend_condition_clear(v);
 	v->now.open = true;
 	v->had_space = false;
 	dlend_move_forget(v);
