@@ -245,17 +245,9 @@ static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf
 	return VM_FAULT_RETRY;
 }
 
-static void dlend_bar_account_wait(struct dlend_vdev *v, ktime_t since)
-{
-	s64 us = ktime_us_delta(ktime_get(), since);
-	s64 longest = atomic64_read(&v->stat.wait_longest_us);
-
-	while (us > longest && !atomic64_try_cmpxchg(&v->stat.wait_longest_us, &longest, us))
-		;
-}
-
 static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 {
+	s64 us, longest = atomic64_read(&v->stat.wait_longest_us);
 	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
 	ktime_t since = ktime_get();
 
@@ -267,7 +259,9 @@ static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 		wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
 	else
 		wait_event_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
-	dlend_bar_account_wait(v, since);
+	us = ktime_us_delta(ktime_get(), since);
+	while (us > longest && !atomic64_try_cmpxchg(&v->stat.wait_longest_us, &longest, us))
+		;
 }
 
 /*

@@ -272,6 +272,7 @@ static void dlend_irqs_disable(struct dlend_vdev *v)
 	struct dlend_irq_vec *vec;
 	unsigned int nvec, i;
 
+	dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
 	if (irq->mode == DLEND_IRQ_INTX)
 		vfio_virqfd_disable(&irq->unmask);
 	dlend_bypass_drop_all(v);
@@ -409,10 +410,8 @@ static int dlend_irqs_set_trigger(struct dlend_vdev *v, const struct vfio_irq_se
 	u32 type = hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK;
 
 	if (type == VFIO_IRQ_SET_DATA_NONE && !hdr->count) {
-		if (v->irq.mode == dlend_irqs_mode_of(hdr->index)) {
+		if (v->irq.mode == dlend_irqs_mode_of(hdr->index))
 			dlend_irqs_disable(v);
-			dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
-		}
 		return 0;
 	}
 	if (!hdr->count)
@@ -511,7 +510,6 @@ int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int
 	beside = dlend_irqs_beside(v, hdr);
 	if (!beside || beside > possible) {
 		dlend_irqs_disable(v);
-		dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
 		return possible;
 	}
 	for (i = 0; i < hdr->count; i++)

@@ -499,15 +499,6 @@ static void dlend_move_expect(struct dlend_vdev *v)
 	dlend_vdev_update(v);
 }
 
-/* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */
-static int dlend_move_end_resuming(struct dlend_vdev *v)
-{
-	if (!v->move.arrived)
-		return dlend_move_err(v, -EINVAL, "what has come of its device is not complete");
-	v->move.file = NULL;
-	return 0;
-}
-
 #define DLEND_MOVE_ARC(from, to)	((from) << 8 | (to))
 #define DLEND_MOVE_IS(from, to)		\
 	DLEND_MOVE_ARC(VFIO_DEVICE_STATE_##from, VFIO_DEVICE_STATE_##to)
@@ -533,21 +524,26 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 	case DLEND_MOVE_IS(STOP, STOP_COPY):
 		return dlend_move_open_file(v, O_RDONLY);
 	case DLEND_MOVE_IS(STOP_COPY, STOP):
-		v->move.file = NULL;
 		return NULL;
 	case DLEND_MOVE_IS(STOP, RESUMING):
 		dlend_move_expect(v);
 		return dlend_move_open_file(v, O_WRONLY);
 	case DLEND_MOVE_IS(RESUMING, STOP):
-		return ERR_PTR(dlend_move_end_resuming(v));
+		/* The VMM leaves RESUMING before the VM runs, and may have closed the file. */
+		if (v->move.arrived)
+			return NULL;
+		return ERR_PTR(dlend_move_err(v, -EINVAL,
+					      "what has come of its device is not complete"));
 	}
 	return ERR_PTR(-EINVAL);
 }
 
-/* Until the VM runs, its device begins nothing. */
+/* Until the VM runs, its device begins nothing.  A file dies with the state that it belongs to. */
 static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_state state)
 {
 	lockdep_assert_held(&v->move.lock);
+	if (state != VFIO_DEVICE_STATE_STOP_COPY && state != VFIO_DEVICE_STATE_RESUMING)
+		v->move.file = NULL;
 	guard(mutex)(&v->lock);
 	v->move.state = state;
 	v->now.held = state != VFIO_DEVICE_STATE_RUNNING;
@@ -623,7 +619,6 @@ void dlend_move_forget(struct dlend_vdev *v)
 void dlend_move_close(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->move.lock);
-	v->move.file = NULL;
 	dlend_move_note_state(v, VFIO_DEVICE_STATE_RUNNING);
 }
 
@@ -650,20 +645,6 @@ static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool 
 	return ret;
 }
 
-/* Is it one of those that no VM takes along?  [locked] */
-static int dlend_move_check_target(struct dlend_vdev *v, u16 node, bool all)
-{
-	if (!v->now.open)
-		return -ENODEV;
-	if (node == DLEND_NODE_NONE)
-		return 0;
-	/* iommufd does not ask what a mediated device has written: it would not be sent again. */
-	if (!all && v->had_space)
-		return dlend_move_err(v, -EOPNOTSUPP,
-				      "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
-	return dlend_move_intx_may_go(v);
-}
-
 int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 {
 	bool cut = false, all = false;
@@ -673,7 +654,14 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 	if (ret)
 		return ret;
 	mutex_lock(&v->lock);
-	ret = dlend_move_check_target(v, node, all);
+	/* iommufd does not ask what a mediated device has written: no VMM sends it again. */
+	if (!v->now.open)
+		ret = -ENODEV;
+	else if (node != DLEND_NODE_NONE && !all && v->had_space)
+		ret = dlend_move_err(v, -EOPNOTSUPP,
+				     "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
+	else if (node != DLEND_NODE_NONE)
+		ret = dlend_move_intx_may_go(v);
 	if (ret) {
 		mutex_unlock(&v->lock);
 		return ret;

@@ -79,17 +79,15 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 static void dlend_vfio_release(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
-	struct dlend_offer *offer = v->claim.offer;
 
 	kvfree(v->rom);
 	mutex_destroy(&v->move.lock);
 	dlend_vmm_drop(&v->vmm);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
-	if (!offer)
-		return;
+	/* In this order: the mdev's type is a part of the offer. */
 	put_device(dlend_vdev_dev(v));
-	put_device(dlend_offer_dev(offer));
+	put_device(dlend_offer_dev(v->claim.offer));
 }
 
 /* Cliques: what the guest is told of peer-to-peer between this device and the VM's others */
