@@ -18,9 +18,9 @@ static void print_synopsis(FILE *f)
 	print_verbs(f);
 	fputs("\n"
 	      "  --json          machine-readable output\n"
-	      "  --root DIR      look below DIR for /sys, /proc and the rest, touch nothing else\n"
+	      "  --root DIR      look below DIR for /sys, /proc and all other files; change nothing here\n"
 	      "  --version\n"
-	      "  --help          this; dlend COMMAND --help: what COMMAND takes\n\n"
+	      "  --help          print this; dlend COMMAND --help: the options of COMMAND\n\n"
 	      "BDF is bus:device.function as lspci prints it; ADDRESS is as dlend list shows it. Exit status: 0 done, 1 failed,\n"
 	      "2 wrong usage, 3 not found, 4 in use, 5 the device cannot be lent, 6 this node is\n"
 	      "not set up. See dlend(8).\n", f);

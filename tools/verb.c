@@ -27,85 +27,86 @@ static const struct {
 	{ "lend",
 	  "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] [--set NAME] [--anyway] BDF...",
 	  "offer a device of this host to the others",
-	  "  --as BB:DD.F    the address by which other nodes know it\n"
+	  "  --as BB:DD.F    the address by which other nodes know the device\n"
 	  "  --clique N      its peer-to-peer clique: 0 to 15, none, auto\n"
-	  "  --group         with all devices of its IOMMU group\n"
+	  "  --group         lend all devices of its IOMMU group\n"
 	  "  --reset METHOD  how it is reset: flr, bus and the like; several with commas\n"
-	  "  --anyway        also if that can harm this host\n"
-	  "  --set NAME      put it into a set, whose devices go to one node at a time; none: into no set\n"
-	  "  --all           lend what /etc/dlend.conf lists\n"
-	  "  --config FILE   lend what this file lists\n", cmd_lend },
-	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", NULL,
-	  cmd_lend },
+	  "  --anyway        lend it even if that can harm this host\n"
+	  "  --set NAME      put it into a set, whose devices go to one node at a time; none: no set\n"
+	  "  --all           lend the devices that /etc/dlend.conf lists\n"
+	  "  --config FILE   lend the devices that this file lists\n", cmd_lend },
+	{ "lend", "--all | --config FILE", "offer the devices that /etc/dlend.conf (FILE) lists",
+	  NULL, cmd_lend },
 	{ "reclaim", "[--force] BDF", "stop lending a device, and give it back to its own driver",
 	  "  --force         take it from its borrower without asking\n", cmd_reclaim },
 	{ "reserve", "[--for NODE|UUID] [--until TIME] BDF",
 	  "let only one node or VM borrow a lent device, when it is free",
-	  "  --for NODE      that node, by number or name, instead of this one\n"
-	  "  --for UUID      the VM that has that mediated device, on any node\n"
+	  "  --for NODE      for that node, by number or name, instead of this one\n"
+	  "  --for UUID      for the VM that has that mediated device, on any node\n"
 	  "  --until TIME    until this time: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
 	{ "unreserve", "BDF", "remove a reservation: any node may borrow the device", NULL,
 	  cmd_unreserve },
 	{ "borrow", "[--uuid UUID] ADDRESS|TYPE...",
-	  "make a mediated device of an offered device, or of any of a type",
-	  "  --uuid UUID     its UUID, instead of a new one; of one device\n", cmd_borrow },
+	  "make a mediated device of an offered device, or of any device of a type",
+	  "  --uuid UUID     its UUID, instead of a new one; with one device only\n", cmd_borrow },
 	{ "return", "UUID", "remove a mediated device that no VM uses", NULL, cmd_return },
 	{ "attach", "[--persistent] ADDRESS...",
-	  "use an offered device here, by this host's own driver",
+	  "use an offered device here, with this host's own driver",
 	  "  --persistent    attach it at each boot, too\n", cmd_attach },
 	{ "detach", "[--persistent] [--force] ADDRESS...",
 	  "give an attached device back to its lender",
 	  "  --persistent    do not attach it at the next boot, either\n"
-	  "  --force         also if it is in use\n", cmd_detach },
+	  "  --force         detach it even if it is in use\n", cmd_detach },
 	{ "list", "", "show every offer of every node", NULL, cmd_list },
 	{ "links", "", "show the NTB links of this node", NULL, cmd_links },
-	{ "show", "DEVICE", "show all that is known of one device, and what may be done with it",
+	{ "show", "DEVICE", "show all that is known of one device, and what can be done with it",
 	  NULL, cmd_show },
 	{ "status", "", "show this node: links, offers, mediated devices", NULL, cmd_status },
 	{ "doctor", "[--strict] [--guest SIZE] [BDF...]", "check this host, and say how to mend it",
-	  "  --strict        a warning is a failure\n"
+	  "  --strict        treat a warning as a failure\n"
 	  "  --guest SIZE    check whether a guest with so much memory (16G) fits\n", cmd_doctor },
 	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
-	  "  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
-	  "  --no-debugfs    print only what sysfs has\n", cmd_metrics },
+	  "  --output FILE   replace this file atomically, for node_exporter's textfile collector\n"
+	  "  --no-debugfs    print only numbers that sysfs has\n", cmd_metrics },
 	{ "stats", "[--interval S [--count N]] [DEVICE...]",
 	  "show numbers of links and devices, and how they change",
 	  "  --interval S    repeat every S seconds, and show how much counters have grown\n"
 	  "  --count N       end after N times\n", cmd_stats },
 	{ "watch", "[--initial] [--count N] [--timeout S] [--interval S]",
-	  "print what changes, until Ctrl-C",
-	  "  --initial       first print what is there\n"
+	  "print each change on this node, until Ctrl-C",
+	  "  --initial       first print the present state\n"
 	  "  --count N       end after N changes\n"
-	  "  --timeout S     end after S seconds; with --count: fail if it was not reached\n"
+	  "  --timeout S     end after S seconds; with --count: fail if there were fewer changes\n"
 	  "  --interval S    look every S seconds (1), also without an event of the kernel\n",
 	  cmd_watch },
 	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
 	  "draw the fabric, or a way through it",
-	  "  --path          show only the way from the first device to the second\n"
+	  "  --path          show only the way from the first device to the second one\n"
 	  "  --dot           print a graph for graphviz\n", cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--iommufd] [--output FILE]",
 	  "list lent devices for container runtimes (CDI)",
-	  "  --kind DOMAIN/NAME  instead of dlend.local/device\n"
+	  "  --kind DOMAIN/NAME  use this kind instead of dlend.local/device\n"
 	  "  --iommufd           list files of devices, not of their groups\n"
-	  "  --output FILE       write this file in one go\n", cmd_cdi },
+	  "  --output FILE       replace this file atomically\n", cmd_cdi },
 	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] [--any TYPE] DOMAIN|-|UUID...",
-	  "print a libvirt domain's part with lent devices",
-	  "  --mode MODE     switch-port: one for each clique; root-port: for each device; bridge\n"
-	  "  --any TYPE      add any device of a type that is free when the domain starts; may be repeated\n"
+	  "print the part of a libvirt domain that has the lent devices",
+	  "  --mode MODE     switch-port (a switch for each clique), root-port (for each device), bridge\n"
+	  "  --any TYPE      add a device of this type that is chosen when the domain starts; may be repeated\n"
 	  "  --reserve       reserve windows for devices that are attached later\n"
-	  "  --numa          put devices on an expander bus of the nearest NUMA cell of the guest\n"
+	  "  --numa          put devices on an expander bus of the guest's nearest NUMA cell\n"
 	  "  --io            the guest has other devices with I/O BARs\n"
 	  "  --no-io         the guest has no other devices with I/O BARs\n"
-	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
+	  "  --domain NAME   the domain, if its name looks like a UUID or an option\n",
+	  cmd_libvirt_xml },
 	/* These print their own help. */
 	{ "bench", "[--bar N] [--runs N] [--write ID] [--plot FILE] --device BDF [BORROWER] LENDER",
-	  "measure a device, on its own host and attached", NULL, cmd_program },
+	  "measure a device on its own host, and attached to another host", NULL, cmd_program },
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
 	  NULL, cmd_program },
-	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
-	  NULL, cmd_program },
+	{ "migrate", "--finish [--force] VM",
+	  "on HOST: start a VM that another host was moving here when it died", NULL, cmd_program },
 	{ "claim", NULL, NULL, NULL, cmd_claim },	/* for 61-dlend-claim.rules */
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };

@@ -38,21 +38,21 @@ def between(least, most):
 
 def word(text):
     if not 0 < len(text) < 256 or not text.isprintable():
-        raise argparse.ArgumentTypeError("that is nothing that could be meant")
+        raise argparse.ArgumentTypeError("it has to be 1 to 255 printable characters")
     return text
 
 
 def parse_arguments(argv):
-    p = Parser("bench", "Measure a device of LENDER: there, and attached to BORROWER, or to this host.")
-    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the NVMe disk, or other device, by its address on LENDER")
-    p.add_argument("--bar", metavar="N", type=between(0, 5), help="read this BAR, instead of a disk's data; it has to be one that may be read")
-    p.add_argument("--ping", metavar="ADDRESS", type=ipaddress.IPv4Address, help="send to this address, by a network card, instead")
+    p = Parser("bench", "Measure a device of LENDER: on LENDER itself, and attached to BORROWER, or to this host.")
+    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the NVMe disk or other device, by its address on LENDER")
+    p.add_argument("--bar", metavar="N", type=between(0, 5), help="read this BAR, instead of a disk; reading it must have no side effects")
+    p.add_argument("--ping", metavar="ADDRESS", type=ipaddress.IPv4Address, help="send packets to this address, by a network card, instead")
     p.add_argument("--address", metavar="ADDRESS/BITS", type=ipaddress.IPv4Interface, help="with --ping: the card's own address meanwhile")
-    p.add_argument("--runs", metavar="N", type=between(*RUNS), default=10, help="how often all is done, on each host (10)")
-    p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="transfers of each job of a run (of a disk: 1000 large "
+    p.add_argument("--runs", metavar="N", type=between(*RUNS), default=10, help="number of runs on each host (10)")
+    p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="number of transfers of each job of a run (for a disk: 1000 large "
                    "and 10000 small ones)")
     p.add_argument("--write", metavar="ID", type=word, help="write, too: to the disk with this serial number, which must be "
-                   "empty, or to the BAR of the device with this VENDOR:DEVICE, which gets what was in it")
+                   "empty, or to the BAR of the device with this VENDOR:DEVICE, the values that were read from it")
     p.add_argument("--plot", metavar="FILE", type=word, help="draw the distribution of latencies (SVG)")
     p.add_argument("hosts", metavar="HOST", nargs="+", type=host_name, help="[BORROWER] LENDER, as ssh knows them")
     args = p.parse_args(argv)

@@ -34,25 +34,25 @@ def vm_name(text):
 
 def parse_arguments(argv):
     p = Parser("migrate", "Move a VM and its lent devices to another host.")
-    p.add_argument("--live", action="store_true", help="while it runs; its devices stay as they are")
-    p.add_argument("--detach", action="store_true", help="with --live: detach devices that cannot stay, attach them there")
-    p.add_argument("--detach-all", action="store_true", help="with --live: the same with all devices")
-    p.add_argument("--cut", action="store_true", help="with --live: also network and sound devices, which lose what is "
-                   "under way, and USB controllers that their lender allows")
-    p.add_argument("--copy", choices=("compare", "send"), help="with --live: how memory that devices write to is copied")
-    p.add_argument("--dry-run", action="store_true", help="check everything, say what would be done, change nothing")
-    p.add_argument("--no-start", dest="start", action="store_false", help="move it shut off, and leave it so")
-    p.add_argument("--timeout", type=int, default=180, metavar="S", help="for the guest: shut down, let devices go")
-    p.add_argument("--wait", type=int, default=60, metavar="S", help="for the devices to become free")
-    p.add_argument("--uri", help="libvirt on HOST, if not qemu+ssh://HOST/system")
-    p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="for virsh migrate; may be repeated")
+    p.add_argument("--live", action="store_true", help="move it while it runs; its devices stay as they are")
+    p.add_argument("--detach", action="store_true", help="with --live: detach devices that cannot stay, and attach them on HOST")
+    p.add_argument("--detach-all", action="store_true", help="with --live: detach all devices, and attach them on HOST")
+    p.add_argument("--cut", action="store_true", help="with --live: move network and sound devices, too, which lose transfers "
+                   "of that moment, and USB controllers that their lender allows")
+    p.add_argument("--copy", choices=("compare", "send"), help="with --live: how to copy memory that devices write to")
+    p.add_argument("--dry-run", action="store_true", help="check everything and print the steps, but change nothing")
+    p.add_argument("--no-start", dest="start", action="store_false", help="do not start it on HOST")
+    p.add_argument("--timeout", type=int, default=180, metavar="S", help="time for the guest to shut down, or to let a device go (180)")
+    p.add_argument("--wait", type=int, default=60, metavar="S", help="time for a device to become free (60)")
+    p.add_argument("--uri", help="the libvirt of HOST, if it is not qemu+ssh://HOST/system")
+    p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="with --live: give this option to virsh migrate; may be repeated")
     p.add_argument("--shared-tpm", action="store_true", help="HOST has the state of the VM's TPM already")
     p.add_argument("--shared-disks", action="store_true", help="HOST has the same disks and files at the same paths")
     p.add_argument("--prepare", action="store_true", help="change the definition of VM so that its devices can stay")
-    p.add_argument("--finish", action="store_true", help="on HOST: start what another host was moving there "
-                   "and cannot move any more")
-    p.add_argument("--force", action="store_true", help="with --finish: if the other host cannot be asked, and you know that "
-                   "no host runs VM")
+    p.add_argument("--finish", action="store_true", help="on HOST: start a VM that another host was moving here "
+                   "when it died")
+    p.add_argument("--force", action="store_true", help="with --finish: go on if the other host cannot be asked; only if you know "
+                   "that no host runs VM")
     p.add_argument("--release", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--file", action="append", default=[], help=argparse.SUPPRESS)
