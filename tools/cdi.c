@@ -175,7 +175,7 @@ int cmd_cdi(int argc, char **argv)
 	f = fabric_load();
 	devices = devices_json(own, &f);
 	if (!json_array_size(devices))
-		fail(EXIT_NOT_FOUND, "nothing that a container could have on this node",
+		fail(EXIT_NOT_FOUND, "this node has no device for a container",
 		     "a CDI file has to list at least one device",
 		     "Start a mediated device first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
 	if (output)

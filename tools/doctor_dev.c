@@ -88,7 +88,7 @@ static void check_device_reset(const struct device *dev)
 
 	if (shared && outside)
 		finding(LEVEL_FAIL, "device-reset",
-			text("the only reset of %s is its bus's, as %s's, of another IOMMU group",
+			text("the only reset of %s is that of its bus, which %s shares, of another IOMMU group",
 			     bdf, outside),
 			"Put it into a slot of its own");
 	else if (shared)
@@ -146,7 +146,7 @@ static void check_device_group(const struct device *dev)
 			"Turn the IOMMU on; see the check \"iommu\"");
 	else if (attr_is(dir, "type", "identity"))
 		finding(LEVEL_FAIL, "device-iommu",
-			text("the IOMMU lets %s pass (type identity)", dev->bdf),
+			text("the IOMMU does not translate for %s (type identity)", dev->bdf),
 			"Boot without iommu=pt, or write DMA to the type of its group");
 	else
 		finding(LEVEL_OK, "device-iommu", text("%s is translated", dev->bdf), NULL);

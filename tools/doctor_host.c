@@ -74,10 +74,10 @@ static void check_kernel_options(const char *config)
 		finding(LEVEL_OK, "kernel-ntb", "the kernel has drivers for NTBs", NULL);
 	else if (is_loaded("ntb") || has_ntb_module())
 		finding(LEVEL_OK, "kernel-ntb",
-			"the kernel leaves NTBs out, but drivers/ntb was built for it",
+			"the kernel is built without NTBs, but drivers/ntb was built for it",
 			NULL);
 	else
-		finding(LEVEL_FAIL, "kernel-ntb", "the kernel leaves NTBs out (CONFIG_NTB)",
+		finding(LEVEL_FAIL, "kernel-ntb", "the kernel is built without NTBs (CONFIG_NTB)",
 			"Install dlend-ntb-dkms, which builds drivers/ntb for each kernel, or build it for this one: dlend-build-ntb");
 }
 
@@ -283,7 +283,7 @@ void doctor_iommu(void)
 			"Turn on VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on (AMD's is on by default)");
 	else if ((has_word(cmdline, "iommu=pt") || has_word(cmdline, "iommu.passthrough=1")) &&
 		 !has_word(cmdline, "iommu=nopt"))
-		finding(LEVEL_FAIL, "iommu", "it is on, but lets everything pass (iommu=pt)",
+		finding(LEVEL_FAIL, "iommu", "it is on, but translates nothing (iommu=pt)",
 			"Boot without iommu=pt and iommu.passthrough=1");
 	else
 		finding(LEVEL_OK, "iommu",
@@ -324,7 +324,7 @@ static void check_memlock(void)
 			text("%s here, more than there is RAM", size_text(limit)), NULL);
 	else
 		finding(LEVEL_WARN, "memlock",
-			text("a VM started from here may pin %s, and is pinned whole",
+			text("a VM that is started from here may pin %s, and needs all of its memory pinned",
 			     size_text(limit)),
 			"libvirt raises the limit by itself; for QEMU by hand: ulimit -l unlimited, or LimitMEMLOCK=infinity in its unit");
 }

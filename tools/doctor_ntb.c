@@ -127,7 +127,7 @@ static void check_room(const struct window *w, unsigned long long guest)
 			text("%s, or give the guest less memory", w->larger));
 	else if (!guest && w->bytes < SMALLEST_BYTES && w->needed)
 		finding(LEVEL_FAIL, "window",
-			text("%s, which no guest of today fits in", w->reach),
+			text("%s, which is too small for a guest of today", w->reach),
 			text("%s; or say what you have: dlend doctor --guest SIZE", w->larger));
 	else if (!guest && w->bytes < w->ram && w->needed)
 		finding(LEVEL_WARN, "window",
@@ -275,7 +275,7 @@ static void check_ntb_function(const char *name)
 			"Turn the IOMMU on; see the check \"iommu\"");
 	else if (attr_is(group, "type", "identity"))
 		finding(LEVEL_FAIL, "ntb-iommu",
-			text("the IOMMU lets %s pass: the peer would reach all memory", name),
+			text("the IOMMU does not translate for %s: the peer would reach all memory", name),
 			"Boot without iommu=pt");
 	else
 		finding(LEVEL_OK, "ntb-iommu",
@@ -374,7 +374,7 @@ static void check_interrupts_of(const char *name, const char *dir, const char *l
 		finding(LEVEL_OK, "interrupts", text("those of %s come directly", name), NULL);
 	else if (!strncmp(value, DOORBELL, strlen(DOORBELL)))
 		finding(LEVEL_WARN, "interrupts",
-			text("those of %s come by its lender's doorbell: %s", name,
+			text("those of %s come through its lender's doorbell: %s", name,
 			     value + strlen(DOORBELL)),
 			text("See docs/tuning.md, or turn direct interrupts of %s off", link));
 }

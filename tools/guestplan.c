@@ -103,7 +103,7 @@ struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_m
 	for (size_t i = 0; i < g->any.count; i++)
 		plan_device(&p, any_device(g->any.name[i]), -1);
 	if (numa && !p.cells)
-		fail(EXIT_UNFIT, "no device comes in near a NUMA cell of the guest",
+		fail(EXIT_UNFIT, "no device is near a NUMA cell of the guest",
 		     "no <memnode> of its <numatune> has the NUMA node of a device's link",
 		     "dlend topology shows these nodes. Name a domain with such cells, or leave out --numa.");
 	p.controllers = p.cells;

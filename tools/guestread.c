@@ -184,7 +184,7 @@ static void check_machine(xmlNode *domain, xmlNode *devices)
 		     "Make it a q35 machine (<type machine='q35'>), or leave the place to libvirt: <hostdev> without <address type='pci'>.");
 	if (find_child(devices, "iommu"))
 		fail(EXIT_UNFIT, "the domain has a virtual IOMMU",
-		     "mediated devices cannot be used behind one: it changes all the time what they reach",
+		     "mediated devices cannot be used behind one: it keeps changing what they reach",
 		     "Take <iommu> out of the domain.");
 }
 

@@ -192,7 +192,7 @@ static const char *find_node(const char *name)
 
 	if (!found.count)
 		fail(EXIT_NOT_FOUND, text("--for %s", name),
-		     "no node that this one has a link to has that name",
+		     "this node has no link to a node of that name",
 		     "dlend links shows their names; others have numbers only.");
 	if (found.count > 1)
 		fail(EXIT_USAGE, text("--for %s", name),

@@ -406,7 +406,7 @@ def refused(t):
         ("no such device", lambda w: None, ("--device", "04:0.0"), 3, ("b has no device 0000:04:00.0", "on b: lspci")),
         ("no NVMe disk", named("b", f"sys/bus/pci/devices/{BDF}/class", "0x020000"), (), 2, ("is no NVMe disk", "0x020000")),
         ("lent already", driver("dlend-lender"), (), 4, ("is lent already", f"on b: dlend reclaim {BDF}")),
-        ("with vfio-pci", driver("vfio-pci"), (), 6, ("not with the driver nvme", "its driver is vfio-pci")),
+        ("with vfio-pci", driver("vfio-pci"), (), 6, ("not bound to the driver nvme", "its driver is vfio-pci")),
         ("with no driver", driver(""), (), 6, ("its driver is none",)),
         ("two namespaces", namespaces, (), 6, ("has 2 namespaces",)),
         ("another serial number", lambda w: None, ("--write", "SER-2"), 2, ("another serial number", f"it is {SERIAL}", "Nothing was written")),

@@ -467,8 +467,8 @@ def drivers(t):
         there = sorted(str(p.relative_to(r.path / "work")) for p in (r.path / "work").rglob("*") if p.is_file())
         t.equal((result.returncode, there), (0, ["Kbuild"] + [f"drivers/{d}/{f}" for d in ("ntb", "pci/switch") for f in ("Kconfig", "Makefile")] + ["ntb-drivers"]),
                 "unpacks the two folders of the source, and nothing else, beside itself")
-    for version, status, part in (("6.12.118", 0, "of Linux 6.12.118, though the kernel is 6.12.107+deb13-amd64"),
-                                  ("6.12.10", 0, "of Linux 6.12.10, though"),
+    for version, status, part in (("6.12.118", 0, "of Linux 6.12.118, and the kernel is 6.12.107+deb13-amd64"),
+                                  ("6.12.10", 0, "the source is of Linux 6.12.10, and the kernel is"),
                                   ("7.2.12", 1, "is Linux 7.2.12, and the kernel is 6.12.107+deb13-amd64: apt install linux-source-6.12\n")):
         with Bridge(version) as r:
             result = r.drivers("unpack", RELEASE)
@@ -728,9 +728,9 @@ def removal(t):
         code, said = r.says("dlend.prerm", "remove")
         t.ok(code == 0 and all(text in said for text in ("lent: 0000:3b:00.0 0000:3c:00.0\n", f"for VMs here: {U1}\n", "attached here: d0002:3b:00.0\n")),
              "dlend is removed: what is in use is named", said)
-        t.ok("stays so until this host reboots" in said and "dlend reclaim" in said, "  and what becomes of it", said)
+        t.ok("stay in use until this host reboots" in said and "dlend reclaim" in said, "  and what becomes of it", said)
         code, said = r.says("dlend.prerm", "upgrade", "0.2")
-        t.ok(code == 0 and "lent: 0000:3b:00.0" in said and "goes on as it is" in said, "dlend is replaced: all goes on", said)
+        t.ok(code == 0 and "lent: 0000:3b:00.0" in said and "are in use, and stay so" in said, "dlend is replaced: all goes on", said)
         code, said = r.says("dlend-dkms.prerm", "remove")
         t.ok(code == 0 and "stay loaded until this host reboots" in said, "dlend-dkms is removed: loaded modules go on", said)
         code, said = r.says("dlend-dkms.prerm", "upgrade", "0.2")

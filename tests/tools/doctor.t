@@ -193,7 +193,7 @@ def iommu(t):
     for word in ("iommu=pt", "iommu.passthrough=1"):
         with Host() as f:
             f.file("cmdline", f"quiet {word}\n", f.proc)
-            expect(t, f, "FAIL", "iommu", "lets everything pass")
+            expect(t, f, "FAIL", "iommu", "translates nothing")
     with Host() as f:
         f.file("cmdline", "mem_encrypt=on\n", f.proc)
         expect(t, f, "WARN", "iommu-sme", "SME")
@@ -241,7 +241,7 @@ def ntb(t):
             os.unlink(f.sys / "bus/pci/devices" / bare.name)
     with Host() as f:
         f.files(f.sys / "kernel/iommu_groups/1", type="identity")
-        expect(t, f, "FAIL", "ntb-iommu", "lets")
+        expect(t, f, "FAIL", "ntb-iommu", "does not translate for")
         os.unlink(f.device(NTB) / "iommu_group")
         expect(t, f, "FAIL", "ntb-iommu", "in no IOMMU group")
     with Host() as f:
@@ -298,11 +298,11 @@ def first_link(t):
         f.file("resource", BAR + NONE + half + 3 * NONE, f.device(NTB))
         t.equal(f.doctor("--strict")[0], 0, "a link that was up says itself how large its window is")
         f.link_up(window_bytes="0", aperture_bytes="0")
-        expect(t, f, "FAIL", "window", f"the largest BAR of {NTB} is 512 MiB, and its window no larger, which no guest of today fits in")
+        expect(t, f, "FAIL", "window", f"the largest BAR of {NTB} is 512 MiB, and its window no larger, which is too small for a guest of today")
         t.equal(f.doctor("--strict --guest 256M")[0], 0, "  but one that is small enough")
         expect(t, f, "FAIL", "window", "which cannot hold a guest of 1 GiB", "--guest 1G")
         shutil.rmtree(f.sys / "class/dlend_link")
-        expect(t, f, "FAIL", "window", "no guest of today fits in")
+        expect(t, f, "FAIL", "window", "too small for a guest of today")
         f.file("resource", whole + 5 * NONE, f.device(DISK))
         expect(t, f, "FAIL", "window", "which cannot hold the BARs of the devices to lend (1 GiB)", "--guest 256M")
         f.file("resource", BAR + 5 * NONE, f.device(DISK))
@@ -440,7 +440,7 @@ def links(t):
         f.offer("d0003:3b:00.0", interrupts=f"doorbell: {why}", link="0000:02:00.0")
         t.equal(f.doctor("--strict")[0], 0, "a device has the doorbell, and its link is to have no direct interrupts")
         f.link_up(direct_interrupts="on")
-        expect(t, f, "WARN", "interrupts", f"those of d0002:3b:00.0 come by its lender's doorbell: {why}")
+        expect(t, f, "WARN", "interrupts", f"those of d0002:3b:00.0 come through its lender's doorbell: {why}")
         f.files(f.put("devices/dlend/d0002:3b:00.0"), interrupts="direct")
         code, checks = f.doctor("--strict")
         said = [c["what"] for c in checks if c["check"] == "interrupts"]
@@ -459,7 +459,7 @@ def windows(t):
         f.link_up(aperture_bytes=gib)
         expect(t, f, "WARN", "window", "1 GiB here through 0000:01:00.0 (aperture_bytes), this host's RAM is 2 GiB")
         f.link_up(aperture_bytes=gib // 2)
-        expect(t, f, "FAIL", "window", "512 MiB here through 0000:01:00.0 (aperture_bytes), which no guest of today fits in")
+        expect(t, f, "FAIL", "window", "512 MiB here through 0000:01:00.0 (aperture_bytes), which is too small for a guest of today")
         t.equal(f.doctor("--strict --guest 256M")[0], 0, "a small guest does")
         f.link_up(aperture_bytes=gib)
         t.equal(f.doctor("--strict --guest 512M")[0], 0, "a guest that fits both ways")
@@ -473,7 +473,7 @@ def windows(t):
         expect(t, f, "FAIL", "window", f"{there} a guest of 1 GiB there", "--guest 1G")
         f.link_up(window_bytes=gib // 2)
         f.file("resource", BAR + 5 * NONE, f.device(DISK))
-        expect(t, f, "FAIL", "window", "512 MiB of the peer through 0000:01:00.0 (window_bytes), which no guest of today fits in")
+        expect(t, f, "FAIL", "window", "512 MiB of the peer through 0000:01:00.0 (window_bytes), which is too small for a guest of today")
         t.equal(f.doctor("--strict --guest 256M")[0], 0, "a small guest does")
         f.link_up(window_bytes=gib, aperture_bytes=gib)
         f.file("resource", BAR + 5 * NONE, f.device(DISK))
@@ -530,7 +530,7 @@ def shared_reset(t):
         t.ok("only: pm bus" in says()[0][1], "  not if it has another one", str(says()))
         f.files(f.device("0000:05:00.0"), reset_method="")
         (f.sys / "kernel/iommu_groups/9/devices/0000:05:00.1").unlink()
-        t.ok(says()[0][0] == "FAIL" and "as 0000:05:00.1's, of another IOMMU group" in says()[0][1], "beside another one",
+        t.ok(says()[0][0] == "FAIL" and "which 0000:05:00.1 shares, of another IOMMU group" in says()[0][1], "beside another one",
              str(says()))
 
 

@@ -75,7 +75,7 @@ def by_name(t):
             t.equal((r.code, attribute(f), records(f)), (0, node, {DISK: [node]}), f"--for {word}: node {node}", r.err)
         t.equal(f.run("reserve --for gamma 03:00.0").out, f"{DISK} is reserved for node 3 (gamma)\n", "  and it says both")
         f.writes.clear()
-        for word, code, why in (("beta", 3, "no node that this one has a link to has that name"), ("Gamma", 3, "no node"), ("2x", 3, "no node"),
+        for word, code, why in (("beta", 3, "this node has no link to a node of that name"), ("Gamma", 3, "no link to a node"), ("2x", 3, "no link to a node"),
                                 ("delta", 2, "nodes 4 and 5 have that name"), ("a/b", 2, "neither a node's number or name nor a UUID"), ("+3", 2, "neither")):
             r = f.run(f"reserve --for {word} 03:00.0")
             t.ok(r.code == code and f"--for {word}: " in r.err and why in r.err, f"--for {word}: refused", f"{r.code} {r.err}")

@@ -57,7 +57,7 @@ class Loan:
         self.begun.append((self.lender, ["reclaim", self.bdf]))
         self.address = ask_dlend(self.lender, "lend", self.bdf)["lent"][0]["address"]
         wait_until(self.lender.settings, f"{self.address} on {self.borrower}", WAIT_S, self.is_free,
-                   lambda: Failure(f"{self.address} does not come to {self.borrower}", f"no free offer after {WAIT_S} s",
+                   lambda: Failure(f"{self.address} is not offered to {self.borrower}", f"no free offer after {WAIT_S} s",
                                    f"{self.borrower.prefix()}dlend links"))
         self.begun.append((self.borrower, ["detach", self.address]))
         device = ask_dlend(self.borrower, "attach", self.address)["attached"][0]["device"]

@@ -62,7 +62,7 @@ def check_disk(host, bdf):
     if not disk.pci_class.startswith(NVME):
         raise Failure(f"{bdf} on {host} is no NVMe disk", f"its class is {disk.pci_class}", f"{host.prefix()}lspci -D", USAGE)
     if disk.driver != "nvme":
-        raise Failure(f"{bdf} on {host} is not with the driver nvme", f"its driver is {disk.driver or 'none'}",
+        raise Failure(f"{bdf} on {host} is not bound to the driver nvme", f"its driver is {disk.driver or 'none'}",
                       "It is measured with that driver on both hosts.", NOT_READY)
     if len(disk.names) != 1:
         raise Failure(f"{bdf} on {host} has {len(disk.names)} namespaces", "", "One is needed: nvme list", NOT_READY)

@@ -65,7 +65,7 @@ def check_vm(move, domain):
     if not move.was_running and domain["state"] != "shut off":
         raise Failure(what, f"it is {domain['state']}", f"Let it run (virsh resume {name}), or shut it down.", IN_USE)
     if domain["saved"]:
-        raise Failure(what, "what it did is saved on this host (virsh managedsave)",
+        raise Failure(what, "its state is saved on this host (virsh managedsave)",
                       f"virsh start {name}, then try again; or virsh managedsave-remove {name}", IN_USE)
     if move.args.live and not move.was_running:
         raise Failure(f"{move.vm} cannot be moved live", "it is shut off", "Leave out --live.")
@@ -80,7 +80,7 @@ def check_tpm(move, domain):
         raise Failure(what, "its TPM is this host's own (passthrough)", "Give it an emulated one, after whatever the "
                       f"guest has sealed with it: virsh edit {move.shell_name}", IN_USE)
     if "external" in kinds and not move.args.shared_tpm:
-        raise Failure(what, "somebody else runs its TPM on this host (external)",
+        raise Failure(what, "another program runs its TPM on this host (external)",
                       f"If the same TPM answers at the same path on {move.there}: --shared-tpm", IN_USE)
     if "emulator" in kinds and not move.args.live and not move.args.shared_tpm:
         raise Failure(what, "it has an emulated TPM, whose state only --live brings along",
@@ -126,8 +126,8 @@ def check_files(move, files, volumes):
 def check_hook(move, types):
     """types: {UUID: type} of the devices that libvirt's hook chooses"""
     if types and not move.there.known["hook"]:
-        raise Failure(f"{move.vm} cannot be moved", f"it asks for any {min(types.values())}, and on {move.there} nobody would "
-                      "choose one: libvirt's hook is off", "There: set libvirt-hook=on in /etc/dlend.conf", NOT_READY)
+        raise Failure(f"{move.vm} cannot be moved", f"it asks for any {min(types.values())}, and {move.there} cannot "
+                      "choose one: libvirt's hook is off there", "There: set libvirt-hook=on in /etc/dlend.conf", NOT_READY)
 
 
 def make_mdev(move, uuid):
@@ -199,7 +199,7 @@ def check_offer(move, mdev):
     what = f"{move.there} cannot have {mdev.parent}"
     offer = move.there.known["offers"].get(mdev.parent)
     if not offer:
-        raise Failure(what, "its lender has no link to there, or offers it no more",
+        raise Failure(what, "its lender has no link to that host, or does not offer it any more",
                       "`dlend links` there, `dlend list` on the lender.", NOT_READY)
     if offer["link"] == "down" or offer["state"] == "gone":
         raise Failure(what, f"its link to the lender, node {offer['lender']}, is down", "`dlend links` there.",

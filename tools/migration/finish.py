@@ -90,7 +90,7 @@ class Finish:
             return mdevs.is_free_for(offer, uuid)
 
         def not_free():
-            why = {"held": f"node {offer['borrower']} has it", "": "nobody offers it here",
+            why = {"held": f"node {offer['borrower']} has it", "": "no node offers it here",
                    "gone": "the link to its lender is down"}.get(offer["state"], f"it is {offer['state']}")
             return Failure(f"{self.vm} cannot be started here: it needs {parents[0]}", why, f"If {self.origin} still runs "
                            "it, leave it there; else on the lender: dlend status, dlend reclaim", IN_USE)

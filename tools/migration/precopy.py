@@ -116,8 +116,8 @@ class Precopy:
         move = self.move
         self.usual = move.here.run(["virsh", "migrate-getmaxdowntime", "--", move.uuid]).stdout.strip()
         if not self.set_downtime(FIRST_MS):
-            raise Failure(f"{move.vm} could not be migrated to {move.there}", "libvirt does not let the time be set for "
-                          "which it may stand still")
+            raise Failure(f"{move.vm} could not be migrated to {move.there}", "libvirt does not let "
+                          "dlend set how long the VM may stand still")
         # A signal ends the migration, not virsh.  So libvirt knows on which side the VM stays.  When that is clear,
         # signals are ignored: either the steps are undone, or there is no way back.
         with signals.signals_handled_by(lambda _number, _frame: self.end()):
@@ -220,7 +220,7 @@ def step_wait_until_offered(move, mdev):
         return mdevs.is_mdev_active(there, mdev.uuid) or mdevs.instances_left(there, mdev) > 0
 
     def not_offered():
-        return Failure(f"{there} may not have {mdev.parent}", "its lender has not said so there",
+        return Failure(f"{there} may not have {mdev.parent}", "its lender has not allowed it yet",
                        f"{there.prefix()}dlend list; dlend links", NOT_READY)
     return Step(f"wait until {there} may have {mdev.parent}",
                 lambda: wait_until(move.settings, f"{mdev.parent} to be offered", move.args.wait, is_offered, not_offered))

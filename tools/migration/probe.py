@@ -88,7 +88,7 @@ def find_domain_uuid(here, vm, names):
     if not result.returncode:
         return result.stdout.strip()
     if vm in names.values():
-        raise Failure(f"libvirt does not tell of {vm}", reason_of(result), "systemctl status libvirtd", NOT_READY)
+        raise Failure(f"libvirt says nothing about {vm}", reason_of(result), "systemctl status libvirtd", NOT_READY)
     return None
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-WHY = {"a": "lets everything pass", "b": "there is none"}
+WHY = {"a": "translates nothing", "b": "there is none"}
 
 
 def main():

@@ -130,7 +130,7 @@ def starts_itself(t, f, a, b, address, uuid):
 
 def removed(t, a, uuid):
     said = a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120).out
-    t.ok("what is in use stays so until this host reboots" in said and f"for VMs here: {uuid}" in said,
+    t.ok("these devices stay in use until this host reboots" in said and f"for VMs here: {uuid}" in said,
          "removing says what becomes of a device that is in use", said)
     t.ok(a.run(f"[ -e /sys/bus/mdev/devices/{uuid} ]", check=False).status == 0, "and that is so")
     result = a.run("echo '<domain/>' | /etc/libvirt/hooks/qemu.d/dlend vm prepare begin -", check=False)

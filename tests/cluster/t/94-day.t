@@ -219,7 +219,7 @@ def updates(d):
     d.give_packages(NEW)
     said = d.all_type(f"apt install {DEBS}")
     d.t.ok(all(uuid in said["a"] for uuid in d.uuids["vm1"] + d.uuids["vm2"]) and d.lent["b", "igb"] in said["a"] and
-           "goes on as it is" in said["a"], "an update says which devices are in use here, and that it goes on", said["a"])
+           "are in use, and stay so" in said["a"], "an update says which devices are in use here, and that it goes on", said["a"])
     d.t.ok(all(d.bdf(*key) in said[key[0]] for key in d.lent), "and which are lent", said["b"] + said["c"])
     for name in d.c.hosts:
         d.t.equal([d.types(name, "modinfo -F version dlend_core").strip(), d.types(name, "cat /sys/module/dlend_core/version").strip(),
