@@ -293,8 +293,8 @@ static ssize_t group_show(struct device *dev, struct device_attribute *attr, cha
 	ssize_t len;
 
 	guard(mutex)(&group->lock);
-	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", iommu_group_id(group->iommu),
-			 group->members, group->ready);
+	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n",
+			 iommu_group_id(group->iommu), group->members, group->ready);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		len += sysfs_emit_at(buf, len, "%s\n", pci_name(w.fn->pdev));
 	return len;

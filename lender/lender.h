@@ -494,7 +494,7 @@ void lend_p2p_init(struct lend_fn *fn);
 /**
  * lend_p2p_open - a lease begins, or a reset is over: others may reach a function from now on
  * @fn: (in, out) function
- * @link: (in) to the borrower
+ * @link: (in) to the borrower; the caller keeps it until lend_p2p_close() or lend_p2p_hide()
  * @epoch: (in) of the lease
  *
  * Context: process, group lock; takes the p2p lock.
@@ -522,7 +522,6 @@ void lend_p2p_close(struct lend_fn *fn);
 /**
  * lend_p2p_map - let a function reach a BAR of another device
  * @fn: (in, out) source, whose lease was checked
- * @link: (in) to the borrower
  * @p: (in) which BAR, and where; not trusted
  * @target: (in) the function that @p names, if it is bound here; else NULL
  *
@@ -532,8 +531,7 @@ void lend_p2p_close(struct lend_fn *fn);
  * -ERANGE it cannot be mapped there; -ENOSPC more than the window has, or more BARs than a VM has;
  * -EINVAL; -ENOMEM.
  */
-int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
-		 struct lend_fn *target);
+int lend_p2p_map(struct lend_fn *fn, const struct dlend_p_p2p *p, struct lend_fn *target);
 
 /**
  * lend_p2p_unmap - end of one lend_p2p_map()

@@ -105,23 +105,22 @@ enum lend_way {
  * @node: in the source's list
  * @of_target: in the list of the function, or of the grant, that it leads to; else empty
  * @source: function that does the DMA
- * @domain: of @source
- * @lease: link to the borrower, which has the source and the target
  * @target: name of the function that it leads to
  * @epoch: of the lease of @target
  * @bar: number of the BAR of @target
  * @way: where it leads
- * @link: to the node whose aperture it leads to, referenced; NULL: LEND_WAY_HERE, and the map ends
- *	before the lease of the BAR's function does
+ * @link: to the node whose aperture it leads to; NULL: LEND_WAY_HERE, and the map ends before the
+ *	lease of the BAR's function does
  * @r: at which guest-physical addresses @source reaches it
  * @missed: another function of the group has ended the same mapping.  This map was to take its
  *	place, but could not be mapped: the domain does not have it
+ *
+ * A map ends before the lease of its source does, and before the grant that it leads to.  So it
+ * needs no references to their domain and links.
  */
 struct lend_map {
 	struct list_head node, of_target;
 	struct lend_fn *source;
-	struct dlend_domain *domain;
-	struct dlend_link *lease;
 	struct dlend_addr target;
 	u32 epoch, bar;
 	enum lend_way way;
@@ -153,7 +152,7 @@ static void lend_map_note_lost(const struct lend_map *map)
 	p->lender = cpu_to_le16(map->target.lender);
 	p->bdf = cpu_to_le16(map->target.bdf);
 	p->bar = cpu_to_le16(map->bar);
-	lend_outbox_note(map->lease, &msg);
+	lend_outbox_note(map->source->group->link, &msg);
 }
 
 static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
@@ -169,15 +168,16 @@ static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
  */
 static int lend_map_add(struct lend_map *map)
 {
+	struct dlend_domain *domain = map->source->group->domain;
 	struct lend_p2p *source = &map->source->p2p;
 	int ret;
 
 	map->r.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch;
 	map->r.part = map->bar << 8 | map->way;
 	if (map->link)
-		ret = dlend_link_dma_map(map->link, map->domain, &source->owner, &map->r);
+		ret = dlend_link_dma_map(map->link, domain, &source->owner, &map->r);
 	else
-		ret = dlend_domain_map(map->domain, &source->owner, &map->r);
+		ret = dlend_domain_map(domain, &source->owner, &map->r);
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->r.iova,
 			     map->r.size, ret);
 	if (!ret)
@@ -189,8 +189,7 @@ static int lend_map_add(struct lend_map *map)
  * Make a map for a borrower's request; the map leads nowhere yet. Group lock of @fn. Return: the
  * map, for lend_map_add() or lend_map_free(); NULL: no memory.
  */
-static struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link,
-				     const struct dlend_p_p2p *p)
+static struct lend_map *lend_map_new(struct lend_fn *fn, const struct dlend_p_p2p *p)
 {
 	struct lend_map *map = kzalloc_obj(*map);
 
@@ -198,8 +197,6 @@ static struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link
 		return NULL;
 	INIT_LIST_HEAD(&map->of_target);
 	map->source = fn;
-	map->domain = fn->group->domain;
-	map->lease = dlend_link_get(link);
 	map->target = dlend_p2p_target(p);
 	map->epoch = le32_to_cpu(p->epoch);
 	map->bar = le16_to_cpu(p->bar);
@@ -213,9 +210,6 @@ static struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link
 static void lend_map_free(struct lend_map *map)
 {
 	list_del(&map->of_target);
-	if (map->link)
-		dlend_link_put(map->link);
-	dlend_link_put(map->lease);
 	kfree(map);
 }
 
@@ -223,7 +217,8 @@ static void lend_map_free(struct lend_map *map)
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
-	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->r.iova, map->r.size);
+	dlend_domain_unmap(map->source->group->domain, &map->source->p2p.owner, map->r.iova,
+			   map->r.size);
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->r.iova,
 			     map->r.size, 0);
 	lend_map_free(map);
@@ -689,12 +684,12 @@ void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
 /* The target is in another host: the map leads to its lender's grant.  p2p lock. */
 static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p2p *p)
 {
-	struct lend_foreign *foreign = lend_foreign_find(map->lease, p);
+	struct lend_foreign *foreign = lend_foreign_find(map->source->group->link, p);
 
 	if (!foreign)
 		return -EAGAIN;
 	map->way = LEND_WAY_FOREIGN;
-	map->link = dlend_link_get(foreign->peer->link);
+	map->link = foreign->peer->link;
 	map->r.offset = foreign->offset;
 	list_add_tail(&map->of_target, &foreign->maps);
 	return foreign->size == map->r.size ? 0 : -EINVAL;
@@ -707,7 +702,7 @@ static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 
 	if (!target)
 		return -ENODEV;
-	if (target->p2p.link != map->lease || target->p2p.epoch != map->epoch)
+	if (target->p2p.link != map->source->group->link || target->p2p.epoch != map->epoch)
 		return -ESTALE;
 	bar = &target->bar[map->bar];
 	map->way = LEND_WAY_HERE;
@@ -727,15 +722,14 @@ static int lend_p2p_resolve(struct lend_map *map, const struct dlend_p_p2p *p,
 		return map->target.lender == dlend_node_id() ? lend_p2p_resolve_here(map, target) :
 							       lend_p2p_resolve_foreign(map, p);
 	map->way = LEND_WAY_BORROWER;
-	map->link = dlend_link_get(map->lease);
+	map->link = map->source->group->link;
 	map->r.offset = le64_to_cpu(p->offset);
 	return 0;
 }
 
-int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
-		 struct lend_fn *target)
+int lend_p2p_map(struct lend_fn *fn, const struct dlend_p_p2p *p, struct lend_fn *target)
 {
-	struct lend_map *map = lend_map_new(fn, link, p), *old, *next;
+	struct lend_map *map = lend_map_new(fn, p), *old, *next;
 	int ret;
 
 	if (!map)
@@ -792,7 +786,7 @@ void lend_p2p_init(struct lend_fn *fn)
 void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
 	guard(mutex)(&lend_p2p_lock);
-	fn->p2p.link = dlend_link_get(link);
+	fn->p2p.link = link;
 	fn->p2p.epoch = epoch;
 }
 
@@ -804,8 +798,6 @@ static void lend_p2p_close_target(struct lend_fn *fn)
 	lend_maps_lose(&fn->p2p.reached_by, "revoked");
 	list_for_each_entry_safe(grant, next, &fn->p2p.grants, of_fn)
 		lend_grant_close(grant);
-	if (fn->p2p.link)
-		dlend_link_put(fn->p2p.link);
 	fn->p2p.link = NULL;
 }
 

@@ -619,7 +619,7 @@ static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32
 	lend_foreign_await(link, p);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (!ret) {
-		ret = lend_p2p_map(fn, link, p, target);
+		ret = lend_p2p_map(fn, p, target);
 		mutex_unlock(&fn->group->lock);
 	}
 	if (target)
