@@ -485,7 +485,8 @@ int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *p);
 void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
 
 /**
- * lend_p2p_init - a new function @fn (out) reaches nothing, and nothing reaches it.
+ * lend_p2p_init - a new function reaches nothing, and nothing reaches it
+ * @fn: (out) function
  *
  * Context: any.
  */
@@ -658,7 +659,8 @@ int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dle
 int lend_claim_take(struct lend_fn *fn);
 
 /**
- * lend_claim_release - end of lend_claim_take() of @fn (in, out).
+ * lend_claim_release - end of lend_claim_take()
+ * @fn: (in, out) function
  *
  * Context: process, device lock.
  */
