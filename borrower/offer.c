@@ -522,27 +522,14 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	queue_work(dlend_offers_wq, &offer->work);
 }
 
-/* Users are added and removed on the workqueue of offers: so each is told of each offer once. */
-
-struct dlend_offer_user_change {
-	struct work_struct work;
-	struct dlend_offer_user *user;
-	bool leaves;
-};
-
-/* The next registered offer behind @after (NULL: from the beginning), with a reference. */
-static struct dlend_offer *dlend_offer_next(struct dlend_offer *after)
+/* The next registered offer behind @offer; NULL: the first one. */
+static struct dlend_offer *dlend_offer_next(struct dlend_offer *offer)
 {
-	struct dlend_offer *offer = after;
-
 	guard(mutex)(&dlend_offers_lock);
 	offer = list_prepare_entry(offer, &dlend_offers, node);
-	list_for_each_entry_continue(offer, &dlend_offers, node) {
-		if (!offer->registered)
-			continue;
-		get_device(&offer->dev);
-		return offer;
-	}
+	list_for_each_entry_continue(offer, &dlend_offers, node)
+		if (offer->registered)
+			return offer;
 	return NULL;
 }
 
@@ -559,47 +546,42 @@ static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_
 			ERR_PTR(ret));
 }
 
+/*
+ * A user is added, or removed if it is there.  This is done on the workqueue of offers, so that
+ * each user is told of each offer once.
+ */
 static void dlend_offer_user_work(struct work_struct *work)
 {
-	struct dlend_offer_user_change *change =
-		container_of(work, struct dlend_offer_user_change, work);
-	struct dlend_offer_user *user = change->user;
-	struct dlend_offer *offer, *next;
+	struct dlend_offer_user *user = container_of(work, struct dlend_offer_user, work);
+	bool leaves = !list_empty(&user->node);
+	struct dlend_offer *offer = NULL;
 
 	/* Offers leave the list only on this workqueue, so none does during this walk. */
-	for (offer = dlend_offer_next(NULL); offer; offer = next) {
-		if (!change->leaves)
-			dlend_offer_appear_to(offer, user);
-		else
+	while ((offer = dlend_offer_next(offer))) {
+		if (leaves)
 			user->vanishes(offer);
-		next = dlend_offer_next(offer);
-		put_device(&offer->dev);
+		else
+			dlend_offer_appear_to(offer, user);
 	}
-	if (change->leaves)
-		list_del(&user->node);
+	if (leaves)
+		list_del_init(&user->node);
 	else
 		list_add_tail(&user->node, &dlend_offer_users);
 }
 
-static void dlend_offer_user_change(struct dlend_offer_user *user, bool leaves)
-{
-	struct dlend_offer_user_change change = { .user = user, .leaves = leaves };
-
-	INIT_WORK_ONSTACK(&change.work, dlend_offer_user_work);
-	queue_work(dlend_offers_wq, &change.work);
-	flush_work(&change.work);
-	destroy_work_on_stack(&change.work);
-}
-
 void dlend_offer_user_register(struct dlend_offer_user *user)
 {
-	dlend_offer_user_change(user, false);
+	INIT_LIST_HEAD(&user->node);
+	INIT_WORK(&user->work, dlend_offer_user_work);
+	queue_work(dlend_offers_wq, &user->work);
+	flush_work(&user->work);
 }
 DLEND_EXPORT(dlend_offer_user_register);
 
 void dlend_offer_user_unregister(struct dlend_offer_user *user)
 {
-	dlend_offer_user_change(user, true);
+	queue_work(dlend_offers_wq, &user->work);
+	flush_work(&user->work);
 }
 DLEND_EXPORT(dlend_offer_user_unregister);
 

@@ -366,18 +366,6 @@ static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dle
 	return found;
 }
 
-/* The member that a device is, or NULL. */
-static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *addr)
-{
-	struct dlend_p2p_member *m;
-
-	lockdep_assert_held(&dlend_p2p_lock);
-	list_for_each_entry(m, &dlend_p2p_members, node)
-		if (dlend_addr_same(&m->dev.addr, addr))
-			return m;
-	return NULL;
-}
-
 /*
  * Book a way.  If it is booked already, note a promise there. Context: dlend_p2p_lock.
  * Return: false without memory.
@@ -596,12 +584,16 @@ struct dlend_edge {
 
 static LIST_HEAD(dlend_edges);
 
-/* The member at one end of an edge, if it still has the lease that the edge is for. */
+/* The member at one end of an edge, if it still has the lease that the edge is for; or NULL. */
 static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_end *end)
 {
-	struct dlend_p2p_member *m = dlend_p2p_member_of(&end->addr);
+	struct dlend_p2p_member *m;
 
-	return m && m->dev.epoch == end->epoch ? m : NULL;
+	lockdep_assert_held(&dlend_p2p_lock);
+	list_for_each_entry(m, &dlend_p2p_members, node)
+		if (dlend_addr_same(&m->dev.addr, &end->addr) && m->dev.epoch == end->epoch)
+			return m;
+	return NULL;
 }
 
 /* Slots of edges that lead through this node */
@@ -980,14 +972,9 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 /* Is the edge as it should be, or did a try fail? */
 static bool dlend_edge_settled(const struct dlend_edge *e)
 {
-	switch (dlend_p2p_step(&e->want, &e->have)) {
-	case DLEND_P2P_KEEP:
-		return !e->lost;
-	case DLEND_P2P_MAP:
-		return e->again_ms;
-	default:
-		return false;
-	}
+	enum dlend_p2p_step step = dlend_p2p_step(&e->want, &e->have);
+
+	return step == DLEND_P2P_KEEP ? !e->lost : step == DLEND_P2P_MAP && e->again_ms;
 }
 
 /* Wake those who wait until a device reaches all that it shall reach. */
@@ -1030,12 +1017,21 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	dlend_p2p_changed = false;
 }
 
-/* The next edge to unmap (its @have is on) or to map.  Edges that are not wanted are freed. */
-static struct dlend_edge *dlend_edges_next(void)
+/*
+ * The next edge to unmap (its @have is on) or to map, or NULL.  Edges that are not wanted are
+ * freed.
+ * @ms: (out) if there is none: milliseconds until the next try of one; 0: none is to be tried.
+ */
+static struct dlend_edge *dlend_edges_next(struct dlend_p2p_party *party, unsigned int *ms)
 {
 	struct dlend_edge *e, *next;
+	unsigned long now;
 
 	guard(mutex)(&dlend_p2p_lock);
+	/* Not at each step: it takes long, and others wait for the lock. */
+	if (dlend_p2p_changed)
+		dlend_edges_want(party);
+	dlend_edges_note_settled();
 	/* First unmap: an old mapping may be in the way of a new one. */
 	list_for_each_entry_safe(e, next, &dlend_edges, node) {
 		if (e->lost || dlend_p2p_step(&e->want, &e->have) == DLEND_P2P_UNMAP)
@@ -1045,27 +1041,17 @@ static struct dlend_edge *dlend_edges_next(void)
 			kfree(e);
 		}
 	}
-	list_for_each_entry(e, &dlend_edges, node)
-		if (dlend_p2p_step(&e->want, &e->have) == DLEND_P2P_MAP &&
-		    time_after_eq(jiffies, e->again))
-			return e;
-	return NULL;
-}
-
-/* Milliseconds until the next try of an edge; 0: there is none. */
-static unsigned int dlend_edges_next_try_ms(void)
-{
-	unsigned int ms = 0, wait;
-	struct dlend_edge *e;
-
-	guard(mutex)(&dlend_p2p_lock);
+	*ms = 0;
+	now = jiffies;
 	list_for_each_entry(e, &dlend_edges, node) {
-		if (!e->want.on || e->have.on)
+		if (dlend_p2p_step(&e->want, &e->have) != DLEND_P2P_MAP)
 			continue;
-		wait = time_after(e->again, jiffies) ? jiffies_to_msecs(e->again - jiffies) : 0;
-		ms = min(ms ?: U32_MAX, max(wait, DLEND_EDGE_AGAIN_MIN_MS));
+		if (time_after_eq(now, e->again))
+			return e;
+		*ms = min(*ms ?: U32_MAX, max(jiffies_to_msecs(e->again - now),
+					      DLEND_EDGE_AGAIN_MIN_MS));
 	}
-	return ms;
+	return NULL;
 }
 
 static void dlend_edges_work(struct work_struct *work)
@@ -1074,18 +1060,7 @@ static void dlend_edges_work(struct work_struct *work)
 	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
 	struct dlend_edge *e;
 
-	while (view) {
-		scoped_guard(mutex, &dlend_p2p_lock) {
-			/* Not at each step: it takes long, and others wait for the lock. */
-			if (dlend_p2p_changed)
-				dlend_edges_want(&view->party);
-			dlend_edges_note_settled();
-		}
-		e = dlend_edges_next();
-		if (!e) {
-			ms = dlend_edges_next_try_ms();
-			break;
-		}
+	while (view && (e = dlend_edges_next(&view->party, &ms))) {
 		if (e->have.on) {
 			dlend_edge_unmap(e);
 			continue;

@@ -71,7 +71,7 @@ struct dlend_offer_info {
  * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
  *	returns. It may wait for programs that have something of it open. Nobody has claimed it, or
  *	the user's own module is being unloaded
- * @node: private to the borrower
+ * @node, @work: private to the borrower
  *
  * Context: process, one at a time; they may sleep.
  */
@@ -80,6 +80,7 @@ struct dlend_offer_user {
 	void (*freed)(struct dlend_offer *offer);
 	void (*vanishes)(struct dlend_offer *offer);
 	struct list_head node;
+	struct work_struct work;
 };
 
 /**
