@@ -70,14 +70,6 @@ void dlend_bringup_pattern(u64 nonce, u8 *pattern)
 	}
 }
 
-void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms)
-{
-	memset(b, 0, sizeof(*b));
-	b->node = node;
-	b->version = version;
-	b->timeout_ms = timeout_ms;
-}
-
 static void dlend_bringup_forget_peer(struct dlend_bringup *b)
 {
 	b->ack = 0;
@@ -105,7 +97,7 @@ void dlend_bringup_start(struct dlend_bringup *b, u64 nonce)
 	b->state = DLEND_BRINGUP_HELLO;
 }
 
-static u32 dlend_bringup_end(struct dlend_bringup *b)
+u32 dlend_bringup_link_down(struct dlend_bringup *b)
 {
 	if (b->state == DLEND_BRINGUP_DOWN)
 		return 0;
@@ -115,14 +107,9 @@ static u32 dlend_bringup_end(struct dlend_bringup *b)
 	return DLEND_DO_END;
 }
 
-u32 dlend_bringup_link_down(struct dlend_bringup *b)
-{
-	return dlend_bringup_end(b);
-}
-
 u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why)
 {
-	u32 todo = dlend_bringup_end(b);
+	u32 todo = dlend_bringup_link_down(b);
 
 	return todo ? todo | dlend_bringup_set_error(b, "%s", why) : 0;
 }
@@ -348,11 +335,6 @@ u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture)
 u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now)
 {
 	return b->state == DLEND_BRINGUP_UP ? now - b->beat_at : 0;
-}
-
-void dlend_backoff_up(struct dlend_backoff *o, u64 now)
-{
-	o->up_at = now;
 }
 
 void dlend_backoff_down(struct dlend_backoff *o, u64 now)

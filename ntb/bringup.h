@@ -47,13 +47,13 @@ enum dlend_bringup_state {
 #define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
 
 /**
- * struct dlend_bringup - the machine
+ * struct dlend_bringup - the machine; all 0 at first
  * @state: where it is
  * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered. The caller's to
  *	set before dlend_bringup_start()
  * @loop: this node is its own peer, and no other node may be. The caller's to set
  * @required: node id that the peer must have, 0: any. The caller's to set, at any time
- * @timeout_ms: heartbeat time-out
+ * @timeout_ms: heartbeat time-out. The caller's to set before dlend_bringup_start()
  * @nonce: of this session, never 0 in a session
  * @ack: what the ACK scratchpad shall hold
  * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
@@ -113,7 +113,7 @@ struct dlend_bringup_area {
 
 /**
  * struct dlend_backoff - a wait between sessions that do not last; all 0 at first
- * @up_at: when the last session came up, milliseconds
+ * @up_at: when the last session came up, milliseconds; the caller's to set
  * @row: short sessions in a row
  * @until: no new session begins before this time, milliseconds
  *
@@ -127,20 +127,11 @@ struct dlend_backoff {
 };
 
 /**
- * dlend_backoff_up - a session is up
+ * dlend_backoff_down - a session that was up is over
  * @o: wait
  * @now: (in) milliseconds, any origin, as everywhere here
  *
  * Context: any; the caller serialises, as everywhere here.
- */
-void dlend_backoff_up(struct dlend_backoff *o, u64 now);
-
-/**
- * dlend_backoff_down - a session that was up is over
- * @o: wait
- * @now: (in) milliseconds
- *
- * Context: any.
  */
 void dlend_backoff_down(struct dlend_backoff *o, u64 now);
 
@@ -152,17 +143,6 @@ void dlend_backoff_down(struct dlend_backoff *o, u64 now);
  * Context: any. Return: milliseconds; 0: it may begin now.
  */
 u32 dlend_backoff_left(const struct dlend_backoff *o, u64 now);
-
-/**
- * dlend_bringup_init - state down
- * @b: (out) machine
- * @node: (in) this node's id
- * @version: (in) min << 16 | max
- * @timeout_ms: (in) milliseconds without a heartbeat
- *
- * Context: any.
- */
-void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms);
 
 /**
  * dlend_bringup_start - the hardware's link is up and the users of the last session are done

@@ -576,7 +576,7 @@ static void dlend_session_begin(struct dlend_link *link)
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);
 	dlend_irq_sources_enable(link, true);
-	dlend_backoff_up(&link->sessions.backoff, dlend_now_ms());
+	link->sessions.backoff.up_at = dlend_now_ms();
 	atomic_inc(&link->stat.sessions);
 	if (dlend_session_may_log(link))
 		dev_info(&link->dev, "up: node %u, protocol %u, window %llu MiB, aperture %llu MiB\n",
@@ -752,7 +752,7 @@ void dlend_session_init(struct dlend_link *link)
 	ratelimit_state_init(&link->sessions.messages, DLEND_SESSION_LINES_IN,
 			     DLEND_SESSION_LINES);
 	INIT_DELAYED_WORK(&link->state_work, dlend_session_work);
-	dlend_bringup_init(&link->bringup, 0, DLEND_MY_VERSION, dlend_heartbeat_timeout_ms);
+	link->bringup.version = DLEND_MY_VERSION;
 	link->bringup.loop = link->loop;
 }
 

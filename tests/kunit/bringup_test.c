@@ -69,7 +69,7 @@ static void power_on(struct pair *p, int i)
 
 	memset(&p->n[i], 0, sizeof(p->n[i]));
 	p->n[i].ups = ups;
-	dlend_bringup_init(&p->n[i].b, i + 1, V1, TIMEOUT);
+	p->n[i].b = (struct dlend_bringup){ .node = i + 1, .version = V1, .timeout_ms = TIMEOUT };
 	begin(p, i);
 }
 
@@ -142,7 +142,7 @@ static void carry_out(struct pair *p, int i, u32 todo)
 	if (todo & DLEND_DO_UP) {
 		me->ups++;
 		me->up = true;
-		dlend_backoff_up(&me->backoff, p->now);
+		me->backoff.up_at = p->now;
 	}
 }
 
@@ -599,9 +599,8 @@ static void patterns_differ(struct kunit *test)
 
 static void nonce_is_usable(struct kunit *test)
 {
-	struct dlend_bringup b;
+	struct dlend_bringup b = { .node = 1, .version = V1, .timeout_ms = TIMEOUT };
 
-	dlend_bringup_init(&b, 1, V1, TIMEOUT);
 	dlend_bringup_start(&b, 0);
 	KUNIT_EXPECT_NE(test, dlend_bringup_hash(b.nonce), 0u);
 	dlend_bringup_link_down(&b);
@@ -630,7 +629,7 @@ static void windows_of_uneven_size(struct kunit *test)
 static u32 short_session(struct dlend_backoff *o, u64 *now)
 {
 	*now += dlend_backoff_left(o, *now) + 100;
-	dlend_backoff_up(o, *now);
+	o->up_at = *now;
 	*now += 50;
 	dlend_backoff_down(o, *now);
 	return dlend_backoff_left(o, *now);
@@ -658,7 +657,7 @@ static void sessions_that_do_not_last(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now + 2000), 0);
 	/* A session that lasted: the old ones are forgotten, and the next ones need not wait. */
 	now += 2000;
-	dlend_backoff_up(&o, now);
+	o.up_at = now;
 	now += DLEND_BACKOFF_LASTED_MS;
 	dlend_backoff_down(&o, now);
 	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now), 0);
