@@ -252,20 +252,15 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	INIT_LIST_HEAD(&ap->views);
 	dlend_maps_init(&ap->maps, NULL);
 	err = dlend_slots_init(&ap->slots, size);
-	if (err)
-		goto free_ap;
-	if (dma_dev)
+	if (!err && dma_dev)
 		err = dlend_aperture_attach(ap, dma_dev, align, shared);
-	if (err)
-		goto free_slots;
+	if (err) {
+		dlend_slots_exit(&ap->slots);
+		kfree(ap);
+		return ERR_PTR(err);
+	}
 	ap->live = true;
 	return ap;
-
-free_slots:
-	dlend_slots_exit(&ap->slots);
-free_ap:
-	kfree(ap);
-	return ERR_PTR(err);
 }
 
 /* Under the lock. The range is out of reach for everybody when this returns. */

@@ -21,10 +21,10 @@ int dlend_slots_init(struct dlend_slots *s, u64 size)
 {
 	struct dlend_slot *whole = kzalloc_obj(*whole);
 
-	if (!whole)
-		return -ENOMEM;
 	*s = (struct dlend_slots) { .size = size, .limit = size };
 	INIT_LIST_HEAD(&s->runs);
+	if (!whole)
+		return -ENOMEM;
 	whole->size = size;
 	list_add(&whole->node, &s->runs);
 	return 0;

@@ -37,7 +37,7 @@ struct dlend_slots {
  */
 int dlend_slots_init(struct dlend_slots *s, u64 size);
 
-/** dlend_slots_exit - free all memory, whatever is in use. Context: any. */
+/** dlend_slots_exit - free all memory, also of slots in use; fine after an error. Context: any. */
 void dlend_slots_exit(struct dlend_slots *s);
 
 /**

@@ -158,11 +158,8 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	if (err)
 		goto free_counters;
 	err = dlend_irq_sink_add(sink);
-	if (err)
-		goto free_slot;
-	return sink;
-
-free_slot:
+	if (!err)
+		return sink;
 	dlend_slot_free(sink->slot);
 free_counters:
 	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);

@@ -122,10 +122,8 @@ static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 	if (err)
 		return err;
 	src->mapped = dlend_window_map(&src->window);
-	if (!src->mapped) {
-		dlend_window_close(&src->window);
+	if (!src->mapped)
 		return -ENOMEM;
-	}
 	spin_lock_irq(&link->sources.lock);
 	src->counters = src->window.phys ? src->mapped : NULL;
 	spin_unlock_irq(&link->sources.lock);
@@ -176,13 +174,12 @@ int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
 	int err;
 
 	err = dlend_window_open(link, &w, table, DLEND_DIRECT_TABLE(count), false);
-	if (err)
-		goto drop_session;
-	from = dlend_window_map(&w);
-	err = from ? dlend_link_read_messages(&in, from, count, message) : -ENOMEM;
-	dlend_window_close(&w);
-	dlend_window_unmap(link, from);
-drop_session:
+	if (!err) {
+		from = dlend_window_map(&w);
+		err = from ? dlend_link_read_messages(&in, from, count, message) : -ENOMEM;
+		dlend_window_close(&w);
+		dlend_window_unmap(link, from);
+	}
 	dlend_session_drop(&in);
 	return err;
 }
@@ -202,19 +199,11 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 	src->handle = handle;
 	INIT_LIST_HEAD(&src->node);
 	err = dlend_irq_source_map(src, offset);
-	if (err)
-		goto free_source;
-	err = dlend_irq_source_look(src);
-	if (err)
-		goto close_source;
-	return src;
-
-close_source:
-	dlend_window_close(&src->window);
-	dlend_window_unmap(link, src->mapped);
-free_source:
-	dlend_session_drop(&src->in);
-	kvfree(src);
+	if (!err)
+		err = dlend_irq_source_look(src);
+	if (!err)
+		return src;
+	dlend_irq_source_close(src);
 	return ERR_PTR(err);
 }
 DLEND_EXPORT(dlend_irq_source_open);
