@@ -2,8 +2,8 @@
 /*
  * Bring-up of a link.
  *
- * Pure: time, random numbers and what the peer wrote are arguments, what is to be done is the
- * return value.  Knows nothing of scratchpad registers, windows or users.
+ * Pure: time, random numbers and the peer's data are arguments; the return value says what the
+ * caller has to do.  This file knows nothing of scratchpad registers, windows or users.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -49,7 +49,7 @@ u32 dlend_bringup_hash(u64 nonce)
 	return (u32)nonce ^ (u32)(nonce >> 32);
 }
 
-/* Spreads bits, so that patterns of different nonces differ. No secret depends on it. */
+/* Mixes bits, so that patterns of different nonces differ. No secret depends on this. */
 static u64 dlend_bringup_mix(u64 x)
 {
 	x += 0x9e3779b97f4a7c15ull;
@@ -114,7 +114,7 @@ u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why)
 	return todo ? todo | dlend_bringup_set_error(b, "%s", why) : 0;
 }
 
-/* Can this node answer what the scratchpads say?  If so, fill in what they say about the peer. */
+/* Can this node have a session with the peer of these scratchpads?  If so, note the peer's data. */
 static bool dlend_bringup_understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 {
 	u32 node = spad[DLEND_SPAD_NODE], theirs = spad[DLEND_SPAD_VERSION];
@@ -154,7 +154,7 @@ static u64 dlend_bringup_spad_nonce(const u32 *spad)
 	return (u64)spad[DLEND_SPAD_NONCE_HI] << 32 | spad[DLEND_SPAD_NONCE_LO];
 }
 
-/* The peer is new, or began again: acknowledge, and let it wait until the area is cleared. */
+/* The peer is new, or began again: acknowledge it. It waits until this node's area is cleared. */
 static u32 dlend_bringup_greet(struct dlend_bringup *b, u64 nonce)
 {
 	b->peer_nonce = nonce;
@@ -167,7 +167,7 @@ static u32 dlend_bringup_greet(struct dlend_bringup *b, u64 nonce)
 	return DLEND_DO_ACK;
 }
 
-/* Also after the test passed: what it wrote at the peer may have been overwritten since. */
+/* Also after the test passed: its data at the peer may have been overwritten since. */
 static u32 dlend_bringup_want_test(struct dlend_bringup *b, u64 now)
 {
 	if (b->tested_at && now - b->tested_at < DLEND_BRINGUP_RETEST_MS)
@@ -195,7 +195,7 @@ static u32 dlend_bringup_hello(struct dlend_bringup *b, const u32 *spad, u64 now
 		b->state = DLEND_BRINGUP_TEST;
 		b->tested_at = 0;
 		b->test_since = now;
-		/* From here on @error is about the test. The caller has logged the last one. */
+		/* From now on @error is about the test. The caller has logged the error before. */
 		b->error[0] = 0;
 	}
 	return todo | dlend_bringup_want_test(b, now);
@@ -244,7 +244,7 @@ u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
 	return dlend_bringup_checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
 }
 
-/* This node's half is tested. What is wrong with the peer's, as far as seen here? NULL: nothing */
+/* This node's test has passed. Return: what the peer's test lacks, as seen here; NULL: nothing */
 static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 				       const struct dlend_bringup_area *area, char *text,
 				       size_t len)
@@ -267,7 +267,7 @@ static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 	return text;
 }
 
-/* Judge the peer's half anew each time: what was there may have been overwritten since. */
+/* The peer's data is checked anew each time: it may have been overwritten since. */
 static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_bringup_area *area,
 				u64 now)
 {
@@ -279,7 +279,7 @@ static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_brin
 	if (!b->passed)
 		return 0;
 	why = dlend_bringup_lacks(b, area, text, sizeof(text));
-	/* The peer's test may not have run yet: an error only if it is late, or the peer beats. */
+	/* The peer's test may not have run yet. It is an error if it is late, or the peer beats. */
 	if (why && (why == text || area->beat || late))
 		return dlend_bringup_set_error(b, "%s", why);
 	if (why)

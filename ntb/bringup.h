@@ -13,10 +13,10 @@
  *   ACK    "I have seen your nonce, and write nothing of an older session any more"
  *   READY  "I have seen your ACK, and have cleared my control area: write"
  *
- * Anything that the two say to each other can be lost or overwritten, once or for a while.  So
- * nothing is said only once: scratchpads and the test are written again until the link is up, and
- * a node's heartbeat says that this node has all that it needs for this session.  A node that is up
- * while its peer is not gets no heartbeat, and begins anew; then the peer does so, too.
+ * Each write to the peer can be lost or overwritten, once or for a while.  So nothing is written
+ * only once: scratchpads and test are written again until the link is up.  A heartbeat says that
+ * its sender has all that it needs for this session.  If one node is up and its peer is not, that
+ * node gets no heartbeat, and begins a new session; the peer then does the same.
  */
 #ifndef DLEND_NTB_BRINGUP_H
 #define DLEND_NTB_BRINGUP_H
@@ -43,7 +43,7 @@ enum dlend_bringup_state {
 
 #define DLEND_BRINGUP_ERROR_LEN	192
 #define DLEND_BRINGUP_RETEST_MS	1000
-#define DLEND_BRINGUP_LATE_MS	5000	/* if the peer's test has not come by then, say so */
+#define DLEND_BRINGUP_LATE_MS	5000	/* a peer's test that comes later is an error */
 #define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
 
 /**
@@ -92,7 +92,7 @@ struct dlend_bringup {
 };
 
 /**
- * struct dlend_bringup_area - what is in the own control area, not trusted
+ * struct dlend_bringup_area - contents of the own control area, not trusted
  * @nonce: this node's nonce, as the peer wrote it
  * @beat: its heartbeat
  * @window, @check: as in struct dlend_ctrl; needed in state test only
@@ -117,8 +117,8 @@ struct dlend_bringup_area {
  * @row: short sessions in a row
  * @until: no new session begins before this time, milliseconds
  *
- * Each session makes the link's users work, and tell other nodes.  A peer that begins a new session
- * whenever one is up must not keep them busy.
+ * Each session causes work for the link's users, and messages to other nodes.  A peer that begins
+ * a new session again and again must not keep them busy.
  */
 struct dlend_backoff {
 	u64 up_at;
@@ -204,8 +204,8 @@ bool dlend_bringup_beats(const struct dlend_bringup *b);
  * @b: (in) machine
  * @window: (in) bytes of this node's window, which are written there, too
  *
- * It covers @window and what this node says in its scratchpads, for this session, so that the peer
- * does not use a word that was overwritten while it read it.
+ * It covers @window and this node's scratchpads in this session.  So the peer notices if a word was
+ * overwritten before the peer has read it.
  * Context: any. Return: checksum, never 0.
  */
 u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Capabilities of configuration space: how long each kind is, what a guest sees of it, and what is
- * the device's own.
+ * Capabilities of configuration space: the length of each kind, the part that a guest sees, and the
+ * registers that are the device's own.
  *
- * The lender lets a borrower write what is the device's own, and nothing else.  The borrower
- * answers everything else itself, so what a guest writes there goes nowhere.  The rule is
- * vfio-pci's: the device's own are vendor-specific capabilities and what is in no capability.  To a
- * kind without a row here belongs its header alone, as no more is known.  A row is what keeps a
- * guest off, and says why.  Differences to vfio-pci: docs/address-translation.md.
+ * The lender lets a borrower write only registers that are the device's own.  The borrower answers
+ * for all others itself, so a guest's writes to them have no effect on the device.  The rule is
+ * vfio-pci's: the device's own are vendor-specific capabilities, and registers that are in no
+ * capability.  Of a kind without a row here only the header is known, so all behind the header
+ * counts as the device's own.  A row keeps a guest away from a capability; comments say why.
+ * Differences to vfio-pci: docs/address-translation.md.
  *
- * Pure: tables, and the lengths that they cannot say.
+ * Pure: tables, and functions for lengths that a table cannot express.
  */
 #include <linux/bitops.h>
 #include <linux/bits.h>
@@ -72,7 +73,7 @@ static const struct dlend_cap_rule pm_rules[] = {
 };
 
 /*
- * The guest's own registers: what they ask for goes to the lender, word by word, and its kernel
+ * The guest has registers of its own.  Each word that it asks for goes to the lender, whose kernel
  * asks the device (DLEND_CFG_E_VPD).
  */
 static const struct dlend_cap_rule vpd_rules[] = {
@@ -96,9 +97,9 @@ static const struct dlend_cap_rule msix_rules[] = {
 };
 
 /*
- * PCIe: what a guest sets here changes only what it reads, but for the read request size, which the
- * device gets. Payload sizes, ASPM and the rest of the link belong to the fabric that the device
- * really sits in.
+ * PCIe: a guest's settings only change the values that it reads.  The exception is the read request
+ * size, which is passed to the device.  Payload sizes, ASPM and the rest of the link belong to the
+ * lender's PCIe fabric.
  */
 static const struct dlend_cap_rule exp_rules[] = {
 	RO(PCI_EXP_FLAGS, 2),
@@ -178,7 +179,7 @@ static u32 dlend_cap_pcix_length(const struct dlend_caps *caps, const u8 *cap, u
 	return PCI_X_CMD_VERSION(get_unaligned_le16(cap + PCI_X_CMD)) ? 24 : 8;
 }
 
-/* What there is depends on its type: no more than vfio-pci takes for the longest. */
+/* The length depends on its type: at most what vfio-pci assumes for the longest one. */
 static u32 dlend_cap_ht_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
 {
 	return min_t(u32, room, HT_CAP_SIZEOF_LONG);
@@ -238,7 +239,7 @@ static bool dlend_cap_is_cxl(const u8 *cap)
 
 #define COUNTED(n, more, reg, mask)	.len = n, .each = more, .at = reg, .bits = mask
 
-/* Hidden ones have no flag, and a word why: a guest neither sees nor writes them. */
+/* Hidden kinds have no flags, and a comment that says why: a guest neither sees nor writes them. */
 static const struct dlend_cap std_caps[] = {
 	{ PCI_CAP_ID_PM, DLEND_CAP_SHOWN, .len = PCI_PM_SIZEOF, .rules = pm_rules },
 	{ PCI_CAP_ID_VPD, DLEND_CAP_SHOWN, .len = PCI_CAP_VPD_SIZEOF, .rules = vpd_rules },
@@ -370,8 +371,9 @@ u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos)
 }
 
 /*
- * Ends at a loop, and at a pointer into the header.  A place where it breaks off counts as a start,
- * too, so that nothing that is hidden (DLEND_CAP_SECRET) covers it: both sides see the break.
+ * The walk ends at a loop, and at a pointer into the header.  The place where a list breaks off
+ * counts as the start of a capability, too.  So no hidden capability (DLEND_CAP_SECRET) covers that
+ * place, and both sides find the same break.
  */
 static void dlend_caps_walk_std(struct dlend_caps *caps, const u8 *space)
 {
@@ -437,7 +439,7 @@ static void dlend_caps_add_vendor(struct dlend_caps *caps, const u8 *space, u32 
 					       dlend_caps_room(caps, pos)));
 }
 
-/* All of other ones, and headers: what a broken device has in two of them is not its own. */
+/* All of the other kinds, and headers: if two capabilities overlap, the overlap is not its own. */
 static void dlend_caps_drop_others(struct dlend_caps *caps, const u8 *space, u32 pos)
 {
 	const struct dlend_cap *cap = dlend_cap_at(space, pos);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The channel: messages of this node and of its peer.  Sends over the ring in the peer's memory;
- * keeps callers until their reply comes; receives from the ring in this node's memory; and runs
- * users' handlers for what the peer asks.
+ * The channel: messages of this node and of its peer.  This file sends over the ring in the peer's
+ * memory, lets callers wait for their replies, receives from the ring in this node's memory, and
+ * runs users' handlers for the peer's requests.
  *
- * Knows messages as bytes with a type, an id and a device; what they mean is their user's business.
+ * A message is bytes with a type, an id and a device here; only its user knows its meaning.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -18,22 +18,22 @@
 
 /* Sending */
 
-/* A slow peer is better than none: to take a ring full it has so many times call_timeout_ms. */
+/* A slow peer is better than none: it has this many call_timeout_ms to take a full ring. */
 #define DLEND_TX_FULL_CALLS	4
 /*
- * Microseconds between looks for room.  A peer that is awake takes a message in some tens of
- * microseconds; the range lets the kernel join timers.
+ * Microseconds between two checks for room.  A peer that is awake takes a message in some tens of
+ * microseconds.  The range lets the kernel join timers.
  */
 #define DLEND_TX_ROOM_US	50
 #define DLEND_TX_ROOM_MAX_US	200
-/* After so many in a session it begins anew: the peer has another understanding of the protocol. */
+/* After this many bad messages the session begins anew: the peer's protocol differs from ours. */
 #define DLEND_MAX_BAD_FRAMES	16
 
 static unsigned int dlend_call_timeout_ms = 5000;
 module_param_named(call_timeout_ms, dlend_call_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(call_timeout_ms, "milliseconds until a call to a peer gives up");
 
-/* A thread that waits long wakes up this often, so that the kernel does not report a hung task. */
+/* A thread that waits longer wakes up in between, so that the kernel reports no hung task. */
 #define DLEND_WAIT_TURN		(30L * HZ)
 
 static long dlend_deadline_left(unsigned long deadline)
@@ -47,7 +47,7 @@ static unsigned long dlend_deadline_in(unsigned int ms)
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
 }
 
-/* The thread that has the lock may wait for the peer, and other threads may wait before us. */
+/* Waiting can take long: the thread that has the lock may wait for the peer. */
 static int dlend_tx_lock(struct dlend_tx *tx, unsigned long deadline)
 {
 	long left;
@@ -72,9 +72,9 @@ static int dlend_tx_room(struct dlend_link *link)
 }
 
 /*
- * Under tx.lock.  Wait for a free place, but no longer than the session lasts, than the caller has
- * time, and than call_timeout_ms: all other senders wait for the lock, and some of them
- * have to talk to other nodes, too.
+ * Under tx.lock.  Wait for a free place until the session is over, the caller's deadline, or
+ * call_timeout_ms, whichever comes first.  All other senders wait for the lock, and some
+ * of them also have to talk to other nodes.
  */
 static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long deadline)
 {
@@ -105,9 +105,9 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 }
 
 /*
- * Replies say that a device writes no more (memory is unmapped, a lease has ended, a device has
- * stopped), and so does the end of a grant.  What it has written comes first: docs/hardware.md,
- * "Data before a message".
+ * A reply, or the end of a grant, may say that a device writes no more: memory is unmapped, a lease
+ * has ended, or a device has stopped.  The device's data must arrive before such a message:
+ * docs/hardware.md, "Data before a message".
  */
 static bool dlend_tx_says_done(const struct dlend_msg *msg)
 {
@@ -131,8 +131,8 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 }
 
 /*
- * @deadline bounds all waiting.  If there is room and no other thread has the lock, the message is
- * sent even after that.  Return: 0; -ENOTCONN; -ETIMEDOUT the peer takes no messages
+ * Waiting ends at @deadline.  Without any waiting, the message is sent even after @deadline.
+ * Return: 0; -ENOTCONN; -ETIMEDOUT the peer takes no messages
  */
 static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 			 unsigned long deadline)
@@ -168,8 +168,9 @@ int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *ms
 DLEND_EXPORT(dlend_link_post_in);
 
 /*
- * Write the producer's index again, as it may have been overwritten, and check the peer's credit
- * while no message is sent, too.  If another thread has the lock, it is about to do the same.
+ * Write the producer's index again, as it may have been overwritten, and check the peer's credit,
+ * which is otherwise checked only when a message is sent.  A thread that has the lock does the
+ * same.
  */
 static void dlend_tx_refresh(struct dlend_link *link, u64 session)
 {
@@ -180,7 +181,7 @@ static void dlend_tx_refresh(struct dlend_link *link, u64 session)
 	up(&link->tx.lock);
 }
 
-/* When this returns, messages of no other session than @session are written; 0: none are. */
+/* When this returns, only messages of session @session are written; 0: no messages are. */
 static void dlend_tx_begin(struct dlend_link *link, u64 session)
 {
 	down(&link->tx.lock);
@@ -315,8 +316,8 @@ static void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *m
 }
 
 /*
- * The session is over: all callers wake with -ENOTCONN.  Both under one lock, so that no call
- * begins unseen in between.
+ * The session is over: all callers wake with -ENOTCONN.  Both happen under one lock, so that no
+ * call begins in between and is missed.
  */
 static void dlend_calls_end(struct dlend_link *link)
 {
@@ -395,7 +396,7 @@ static void dlend_job_work(struct work_struct *work)
 	spin_lock(&link->lock);
 	next = dlend_requests_done(&link->jobs.requests, &job->req);
 	spin_unlock(&link->lock);
-	/* From here on @job may belong to another request. */
+	/* @job may be in use for another request now. */
 	dlend_job_start(link, next);
 	wake_up_all(&link->jobs.idle);
 	/* The receiver stops while there is no room for a request. */
@@ -447,9 +448,9 @@ static void dlend_jobs_add(struct dlend_link *link, u64 session, const struct dl
 }
 
 /*
- * A workqueue has a limited number of workers, and a peer that asks and takes no replies keeps all
- * of them waiting.  So each link has a workqueue of its own, and such a peer blocks only its own
- * link.  See dlend_links_init() for the flags.
+ * A workqueue has a limited number of workers.  A peer that sends requests and takes no replies
+ * makes all of them wait.  So each link has a workqueue of its own, and such a peer blocks only its
+ * own link.  See dlend_links_init() for the flags.
  */
 static int dlend_jobs_init(struct dlend_link *link, const char *name)
 {
@@ -473,10 +474,10 @@ static int dlend_jobs_init(struct dlend_link *link, const char *name)
 /* Receiving */
 
 /*
- * Under chan.lock.  A message with a wrong checksum was overwritten, one with a wrong number is not
- * the next one.  So a message of the peer is lost, maybe the one that ends a lease, and only in a
- * new session the peer says everything again.  A message that is whole but makes no sense is only
- * dropped.
+ * Under chan.lock.  A message with a wrong checksum was overwritten; one with a wrong number is not
+ * the next one.  In both cases a message of the peer is lost, maybe the one that ends a lease.  The
+ * peer sends everything again only in a new session.  A message that is complete, but makes no
+ * sense, is just dropped.
  */
 static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int err,
 				 const char *why)
@@ -499,7 +500,7 @@ static int dlend_chan_take(struct dlend_link *link, u64 session)
 	struct dlend_msg msg;
 	int err;
 
-	/* One copy, then checks on the copy: the peer can write the ring at any time. */
+	/* Copied once, and the copy is checked: the peer can write to the ring at any time. */
 	memcpy(&msg, &link->ctrl->ring[dlend_ring_index(number)], sizeof(msg));
 	barrier();
 	err = dlend_msg_check(&msg, number, &why);
@@ -547,7 +548,7 @@ static void dlend_chan_work(struct work_struct *work)
 	session = dlend_link_session(link);
 	more = session && dlend_chan_receive(link, session);
 	mutex_unlock(&link->chan.lock);
-	/* A peer can send as fast as we take: let the work of other links run in between. */
+	/* A peer can send as fast as this node receives: let work of other links run in between. */
 	if (more)
 		dlend_link_receive(link);
 }
@@ -557,7 +558,7 @@ void dlend_chan_refresh(struct dlend_link *link)
 	u64 session = dlend_link_session(link);
 
 	dlend_tx_refresh(link, session);
-	/* If another thread has the lock, it is about to write the same. */
+	/* A thread that has the lock writes the same index. */
 	if (mutex_trylock(&link->chan.lock)) {
 		if (session && dlend_link_session(link) == session)
 			writel(link->chan.rx.cons, &link->peer_ctrl->msg_cons);

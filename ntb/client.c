@@ -24,17 +24,17 @@
 
 /* Switchtec */
 
-/* An operation takes some milliseconds, and a lock for as long as the other side has it. */
+/* An operation takes some milliseconds; for the lock it waits until the other side gives it up. */
 #define DLEND_SWITCHTEC_POLL_MS	10
 #define DLEND_SWITCHTEC_POLLS	50
 
 /* The kernel's driver has the first entries for the root complex and this host's bridge. */
 #define DLEND_SWITCHTEC_OWN	2
 
-/* One change at a time: a second lock by this host would succeed, too. */
+/* One change at a time: the switch would give its lock to this host twice. */
 static DEFINE_MUTEX(dlend_switchtec_lock);
 
-/* NULL: it is no such switch.  The kernel's driver forgets it first when it is unbound. */
+/* NULL: no such switch, or its driver is being unbound. */
 static struct switchtec_dev *dlend_switchtec_of(struct pci_dev *pdev)
 {
 	return pdev && !strcmp(dev_driver_string(&pdev->dev), "switchtec") ?
@@ -64,7 +64,7 @@ static u32 dlend_switchtec_operate(struct ntb_ctrl_regs __iomem *ctl, u32 op, u3
 	return status;
 }
 
-/* As the kernel's driver does it: undo what was written, hold no lock, and wait for none. */
+/* As in the kernel's driver: undo writes, give the lock up, and do not wait for it. */
 static void dlend_switchtec_give_up(struct ntb_ctrl_regs __iomem *ctl)
 {
 	iowrite32(NTB_CTRL_PART_OP_RESET, &ctl->partition_op);
@@ -104,7 +104,7 @@ static bool dlend_switchtec_stale(const struct dlend_requesters *these, int rid)
 	return rid >= 0 && !test_bit(rid, these->keep) && !test_bit(rid, these->add);
 }
 
-/* Does the table have to change?  How much room there is, and how much is needed. */
+/* Count the room in the table, and the room that is needed.  Return: must the table change? */
 static bool dlend_switchtec_compare(struct ntb_ctrl_regs __iomem *ctl,
 				    struct dlend_requesters *these)
 {
@@ -155,13 +155,13 @@ static int dlend_switchtec_begin(struct ntb_ctrl_regs __iomem *ctl)
 
 	if (status == NTB_CTRL_PART_STATUS_LOCKED)
 		return 0;
-	/* Else it would be locked later, after this has given up. */
+	/* Otherwise the switch would give the lock later, when this has given up. */
 	if (status == NTB_CTRL_PART_STATUS_LOCKING)
 		dlend_switchtec_give_up(ctl);
 	return -EAGAIN;
 }
 
-/* The partition is locked.  What the switch has made of it is read back. */
+/* The partition is locked.  The table is read back to see whether the switch has taken it. */
 static int dlend_switchtec_configure(struct switchtec_dev *stdev,
 				     struct ntb_ctrl_regs __iomem *ctl,
 				     struct dlend_requesters *these)
@@ -179,10 +179,10 @@ static int dlend_switchtec_configure(struct switchtec_dev *stdev,
 }
 
 /*
- * The switch passes requests of those only that are in its table.  The kernel's driver has put the
- * host's own there, which stay; all else in the table is of this function.  On an error the table
- * is as before: -ENOSPC it is full; -EAGAIN the other side has it; -EIO the switch refuses; -ENODEV
- * it does not answer.
+ * The switch passes only requests of functions in its table.  The kernel's driver has entered the
+ * host's own, which stay; this function makes all other entries.  On an error the table is as
+ * before: -ENOSPC it is full; -EAGAIN the other side has the lock; -EIO the switch refuses; -ENODEV
+ * the switch does not answer.
  */
 static int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_requesters *these)
 {
@@ -227,7 +227,7 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
 
 /* A link has one peer. */
 #define DLEND_CLIENT_PEER	NTB_DEF_PEER_IDX
-/* No window is so large.  Where a driver reads the size from the peer, it may be all ones. */
+/* Above any real size.  A driver that reads the size from the peer may report all ones. */
 #define DLEND_CLIENT_WINDOW_MAX	BIT_ULL(44)
 
 /*
@@ -288,14 +288,14 @@ static void dlend_client_db_mask(struct dlend_link_hw *hw, u64 bits, bool masked
 		ntb_db_clear_mask(c->ntb, bits);
 }
 
-/* What a window's size and the address that it leads to are multiples of, and its largest size. */
+/* Alignment of a window's target address and of its size, and its largest size; bytes. */
 struct dlend_client_limits {
 	resource_size_t addr_align, size_align, size_max;
 };
 
 /*
- * The largest window by which the peer reaches this node, or the first of several such, but for
- * window @but: the peer chooses in the same way.  Return: its index, or -1.
+ * The largest window by which the peer reaches this node, except window @but; the first one of
+ * several of that size.  The peer chooses in the same way.  Return: its index, or -1.
  */
 static int dlend_client_largest(struct dlend_client *c, int but, struct dlend_client_limits *l)
 {
@@ -338,7 +338,7 @@ static int dlend_client_set_trans(struct dlend_link_hw *hw, dma_addr_t base, u64
 	return ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, base, size);
 }
 
-/* Where a driver cannot clear, a window of size 0 onto address 0 reaches nothing of this node. */
+/* If a driver cannot clear, a window of size 0 at address 0 reaches nothing of this node. */
 static void dlend_client_shut(struct dlend_client *c, int index)
 {
 	if (index < 0)
@@ -400,7 +400,7 @@ static int dlend_client_requesters_free(struct dlend_link_hw *hw)
 	return c->stdev ? dlend_switchtec_free(c->stdev) : -ENODATA;
 }
 
-/* What was let through for the sake of the link. */
+/* Let no requester pass any more that passed for this link. */
 static void dlend_client_dismiss_all(struct dlend_client *c)
 {
 	struct dlend_requesters *none = kvzalloc_obj(*none);
@@ -421,7 +421,7 @@ static void dlend_client_link_enable(struct dlend_link_hw *hw, bool on)
 {
 	struct dlend_client *c = dlend_client(hw);
 
-	/* The secondary side has no say in this and answers -EINVAL. */
+	/* On the secondary side this has no effect and returns -EINVAL. */
 	if (on)
 		ntb_link_enable(c->ntb, NTB_SPEED_AUTO, NTB_WIDTH_AUTO);
 	else

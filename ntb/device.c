@@ -169,7 +169,7 @@ static ssize_t direct_interrupts_store(struct device *dev, struct device_attribu
 		err = dlend_setting_note(link, DLEND_SETTING_DIRECT, on);
 	if (err)
 		return err;
-	/* Those that are in use stay until their users set up interrupts again. */
+	/* Direct interrupts in use stay until their users set up interrupts again. */
 	WRITE_ONCE(link->directs.allowed, on);
 	return len;
 }
@@ -267,7 +267,7 @@ void dlend_debugfs_exit(void)
 
 /* How links come and go */
 
-/* The last reference is gone. Also after dlend_link_add() failed: parts may not have been made. */
+/* The last reference is gone. After a failed dlend_link_add() some parts were not made. */
 static void dlend_link_release(struct device *dev)
 {
 	struct dlend_link *link = container_of(dev, struct dlend_link, dev);
@@ -283,7 +283,7 @@ const struct class dlend_link_class = {
 	.dev_release = dlend_link_release,
 };
 
-/* Set before the links are walked, so that one that comes later sees it. */
+/* Set before the links are walked, so that a link that is added later sees it. */
 static bool dlend_links_asleep;
 
 static int dlend_link_sleep(struct dlend_link *link, void *on)
@@ -337,7 +337,7 @@ struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *h
 	debugfs_create_file(dlend_link_name(link), 0444, dlend_debugfs_links, link,
 			    &dlend_debugfs_link_fops);
 	dlend_link_register(link);
-	/* From here on dlend_links_sleep() finds the link; a call before has set the flag. */
+	/* Now dlend_links_sleep() finds the link; an earlier call has set the flag. */
 	dlend_session_open(link, READ_ONCE(dlend_links_asleep));
 	return link;
 }

@@ -2,7 +2,7 @@
 /*
  * Can this NTB carry a link?  See fit.h.
  *
- * Pure: knows what was found out of the hardware, and no hardware.
+ * Pure: works on a description of the hardware.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>

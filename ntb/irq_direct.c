@@ -2,14 +2,15 @@
 /*
  * Interrupts that need no processor of the lender, the borrower's side.
  *
- * The peer's second window leads to where this host's IOMMU takes interrupts.  A vector is an entry
- * of the IOMMU's table for the NTB function, which needs no interrupt of the NTB's own.  What has
- * to be written for it, its message, stays the same whatever processor it is bound to.
+ * The peer's second window leads to the addresses where this host's IOMMU takes interrupts.  A
+ * vector is an entry in the IOMMU's table for the NTB function; it needs no interrupt of the NTB
+ * itself.  The vector's message is the address and the data that fire it.  The message stays the
+ * same when the vector is bound to another processor.
  *
- * A peer that can write to that window can fire each vector behind this NTB, whatever it was told.
- * So all sets of vectors of a link belong to one party, a VM or this host itself.
+ * A peer that can write to that window can fire every vector behind this NTB, not only those whose
+ * messages it knows.  So all sets of vectors of a link belong to one party: a VM, or this host.
  *
- * Knows vectors as numbers; devices and guests are the users'.
+ * Vectors are numbers here; devices and guests are the users'.
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -99,7 +100,7 @@ static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 
 	if (all->domain)
 		return 0;
-	/* Only remapping tells who writes, and keeps the writer to its own vectors. */
+	/* Only interrupt remapping checks who writes, and limits the writer to its own vectors. */
 	if (!parent || !(parent->flags & IRQ_DOMAIN_FLAG_ISOLATED_MSI))
 		return -EOPNOTSUPP;
 	all->fwnode = irq_domain_alloc_named_fwnode(dev_name(&link->dev));
@@ -116,7 +117,7 @@ static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 	return -ENOMEM;
 }
 
-/* Under lock: what is needed before the first vector. */
+/* Under lock: make the domain, and set the second window, before the first vector. */
 static int dlend_direct_prepare(struct dlend_link *link)
 {
 	struct dlend_directs *all = &link->directs;
@@ -150,8 +151,8 @@ static irqreturn_t dlend_direct_handler(int irq, void *arg)
 }
 
 /*
- * The level that composes messages is the IOMMU's.  Return: false: there is none, or interrupts are
- * not where they are looked for.
+ * Ask the level of the hierarchy that composes messages, which is the IOMMU's.  Return: false:
+ * there is no such level, or the address is not one of interrupts.
  */
 static bool dlend_direct_message(unsigned int virq, struct dlend_p_message *m)
 {
@@ -174,7 +175,7 @@ static bool dlend_direct_message(unsigned int virq, struct dlend_p_message *m)
 static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode, u32 count)
 {
 	struct device *dev = link->directs.dev;
-	/* Of this the IOMMUs' drivers take only whose interrupts they are. */
+	/* The IOMMUs' drivers only use its device, which tells whose interrupts these are. */
 	struct msi_desc desc = { .dev = dev };
 	struct irq_alloc_info info = {
 		.type = mode == DLEND_IRQ_MSI ? X86_IRQ_ALLOC_TYPE_PCI_MSI :
@@ -193,7 +194,7 @@ static void dlend_direct_free_vectors(struct dlend_irq_direct *set)
 	set->mode = DLEND_IRQ_NONE;
 }
 
-/* No handler runs any more. Until they are freed, what is written for them is dropped. */
+/* No handler runs any more. Writes for these vectors are dropped until the vectors are freed. */
 static void dlend_direct_silence(struct dlend_irq_direct *set)
 {
 	for (u32 i = 0; i < set->count; i++) {
@@ -226,7 +227,7 @@ unknown:
 	return -EOPNOTSUPP;
 }
 
-/* A device gets all vectors that it asks for, or none. */
+/* MSI needs its vectors in a row; those of MSI-X are allocated one by one. */
 static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count)
 {
 	u32 n = mode == DLEND_IRQ_MSI ? count : 1;
@@ -358,7 +359,7 @@ int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector)
 	vec = &set->vector[vector];
 	if (vec->used)
 		return 0;
-	/* A realtime kernel makes a thread of it, which fire() needs: its locks sleep there. */
+	/* On a realtime kernel the handler is a thread: fire() takes locks that sleep there. */
 	err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);
 	vec->used = !err;
 	return err;
@@ -378,7 +379,7 @@ DLEND_EXPORT(dlend_irq_direct_fits);
 
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu)
 {
-	/* It fails for a processor that goes offline: the kernel has moved the interrupt, then. */
+	/* This fails for a processor that goes offline: the kernel moves such interrupts itself. */
 	if (vector < set->count && set->vector[vector].used)
 		irq_set_affinity(set->vector[vector].virq, cpumask_of(cpu));
 }

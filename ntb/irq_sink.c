@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts, the borrower's side: finds out which counters the lender has moved on, and calls the
- * users of these sinks; and doorbells, which say when to look.
+ * Interrupts, the borrower's side.  This file finds the counters that the lender has incremented,
+ * and calls the users of their sinks.  It also handles the doorbells, which say when to look.
  *
- * A peer rings as often as it likes, and writes as many hints as it likes before it does.  So the
- * interrupt has a budget for each jiffy, of hints and of time, and uses a part of the hints at
- * once.  When that is used up, or not enough, the doorbells are masked, and a work item polls them
- * until they are quiet or the next jiffy begins.  So an honest link that is busy goes on with
- * little delay.  A link that is flooded takes a part of a processor, and beyond that no more than a
- * thread's share.
+ * A peer can ring as often as it likes, and write any number of hints before it rings.  So the
+ * interrupt handler has a budget for each jiffy, of hints and of time, and looks at a limited
+ * number of hints at once.  If the budget is used up, or hints are left, the doorbells are masked.
+ * A work item then polls them until they are quiet, or until the next jiffy begins.  Thus a busy
+ * link goes on with little delay, and a peer that floods its link gets a part of a processor, and
+ * beyond that no more than a thread's share.
  *
- * Knows vectors as numbers; eventfds and devices are the users'.  The arithmetic of the walk over
- * the ring and of the budget is in irqscan.c.
+ * Vectors are numbers here; eventfds and devices are the users'.  irqscan.c has the arithmetic of
+ * the ring and of the budget.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
@@ -101,7 +101,7 @@ static bool dlend_irq_sinks_look_piece(struct dlend_link *link, struct dlend_irq
 	return true;
 }
 
-/* In pieces: there may be many sinks, and interrupts are off while one is looked at. */
+/* In pieces: there may be many sinks, and interrupts are off while a piece is looked at. */
 static void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 {
 	struct dlend_irqlook at = {};
@@ -122,7 +122,7 @@ static int dlend_irq_sink_add(struct dlend_irq_sink *sink)
 	struct dlend_link *link = sink->link;
 	int err;
 
-	/* Interrupts off: the array's own lock is taken inside irq_lock, which doorbells take. */
+	/* Interrupts off: the array's lock is also taken under irq_lock, in doorbell interrupts. */
 	err = xa_alloc_cyclic_irq(&link->sinks.all, &sink->handle, NULL, XA_LIMIT(1, U16_MAX),
 				  &link->sinks.next_handle, GFP_KERNEL);
 	if (err < 0)
@@ -178,7 +178,7 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 	spin_lock_irq(&link->irq_lock);
 	xa_erase(&link->sinks.all, sink->handle);
 	spin_unlock_irq(&link->irq_lock);
-	/* Either call unmaps the counters before their memory goes. */
+	/* Both calls unmap the counters; after that their memory can be freed. */
 	if (acked)
 		dlend_slot_free(sink->slot);
 	else
@@ -201,21 +201,21 @@ DLEND_EXPORT(dlend_irq_sink_tell);
 /* Pieces of DLEND_BUDGET_TURN hints that are scanned before the doorbells are looked at again. */
 #define DLEND_POLL_PIECES	16
 /*
- * Microseconds between polls while the link is flooded: short for a guest that waits for its disk,
- * long enough that a processor is not kept busy by polling alone.
+ * Microseconds between polls while the link is flooded.  It is short, for guests that wait for a
+ * disk, but so long that polling alone does not keep a processor busy.
  */
 #define DLEND_POLL_US		50
 #define DLEND_POLL_MAX_US	100
-/* Shortest time from a step of the bring-up to one that a doorbell asks for. */
+/* Shortest time between a step of the bring-up and the next one, if a doorbell asks for that. */
 #define DLEND_NUDGE_MS		5
 /* Milliseconds between looks at every counter, for hints that were overwritten. */
 #define DLEND_LOOK_ALL_MS	1000
 
 /*
- * Clear first: what comes after that rings again, what came before is seen by the scan.  The clear
- * is a posted write, which a doorbell could still overtake: then it wipes that doorbell, and the
- * scan does not see what was rung for.  A read behind it returns when the clear has arrived, and
- * what was rung for before is in memory then.  (ntb_transport does so, too.)
+ * The bits are cleared before the scan: later hints ring again, and the scan sees earlier ones.
+ * The clear is a posted write, and a new doorbell may overtake it.  Then the clear would wipe that
+ * doorbell, whose hints the scan may not see yet.  A read after the clear returns only when the
+ * clear has arrived, and by then those hints are in memory.  (ntb_transport does the same.)
  */
 static u64 dlend_doorbell_take(struct dlend_link *link)
 {
@@ -234,8 +234,8 @@ static void dlend_doorbell_queue(struct dlend_link *link)
 }
 
 /*
- * Let the bring-up look, but not at once after its last step: a peer can ask without end, and other
- * threads wait for state_lock while a step runs.
+ * Have the bring-up make a step, but not right after its last one: a peer can ring without end, and
+ * other threads wait for state_lock while a step runs.
  */
 static void dlend_doorbell_nudge(struct dlend_link *link)
 {
@@ -269,7 +269,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 	spin_unlock_irqrestore(&link->irq_lock, flags);
 	if (bits & BIT_ULL(DLEND_DB_MSG)) {
 		dlend_link_receive(link);
-		/* During bring-up it says that scratchpads have changed. */
+		/* During bring-up this doorbell says that scratchpads have changed. */
 		if (!dlend_link_is_up(link))
 			dlend_doorbell_nudge(link);
 	}
@@ -305,7 +305,7 @@ static bool dlend_doorbell_poll(struct dlend_link *link)
 	spin_lock_irq(&link->irq_lock);
 	over = dlend_budget_over(&link->doorbell.budget, jiffies);
 	spin_unlock_irq(&link->irq_lock);
-	/* With a new budget the interrupt does the work again, however busy the link is. */
+	/* In a new jiffy the interrupt handler has a new budget, and goes on. */
 	return more || (bits && over);
 }
 
@@ -320,7 +320,7 @@ static void dlend_doorbell_work(struct work_struct *work)
 		usleep_range(DLEND_POLL_US, DLEND_POLL_MAX_US);
 	} else {
 		link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, false);
-		/* Not all hardware rings for what came while it was masked. */
+		/* Some hardware does not raise an interrupt for bits that were set while masked. */
 		if (!(link->ops->db_read(link->hw) & DLEND_LINK_DOORBELLS) ||
 		    !dlend_doorbell_poll(link))
 			return;
@@ -332,7 +332,7 @@ void dlend_doorbell_look(struct dlend_link *link)
 {
 	u64 now = dlend_now_ms();
 
-	/* The scan goes by hints, and does not see an interrupt whose hint was overwritten. */
+	/* The scan follows hints. If a hint was overwritten, only a look at the counter helps. */
 	if (now - link->doorbell.looked_at >= DLEND_LOOK_ALL_MS) {
 		link->doorbell.looked_at = now;
 		WRITE_ONCE(link->sinks.look_all, true);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts, the lender's side: for each interrupt of a lent device it moves on a counter in the
- * borrower's memory, writes a hint, and rings the doorbell.
+ * Interrupts, the lender's side.  For each interrupt of a lent device this file increments a
+ * counter in the borrower's memory, writes a hint, and rings the doorbell.
  *
- * Knows vectors as numbers; the device's own interrupts are the user's.
+ * Vectors are numbers here; the device's own interrupts are the user's.
  */
 #include <linux/bitmap.h>
 #include <linux/delay.h>
@@ -18,8 +18,8 @@
 #include "link.h"
 
 /*
- * Milliseconds to read all messages of a device.  A read takes some microseconds.  Other requests
- * about this device wait for that.
+ * Milliseconds to read all messages of a device; each read takes some microseconds.  Other requests
+ * about this device wait until all are read.
  */
 #define DLEND_MESSAGES_MS	2000
 
@@ -33,11 +33,11 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
  * @handle: names the borrower's sink in the ring of hints
  * @window: the sink's counters
  * @mapped: @window in the kernel's address space
- * @counters: @mapped; NULL once the borrower has taken them away: the loop tells that by
- *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
- * @count: what is in these: 0 when the lease begins, and only this node writes there
- * @node: in sources.late, or in the list of those that are being told
- * @late: vectors that are to be told; @now: that are being told. Under sources.lock
+ * @counters: @mapped; NULL once the borrower has taken them away: on the loop
+ *	dlend_window.revoked() says so, behind a window they read as all ones. Under sources.lock
+ * @count: their values: 0 when the lease begins, and only this node writes them
+ * @node: in sources.late, or in the list of sources that are being told
+ * @late: vectors that have to be told; @now: vectors that are being told. Under sources.lock
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;
@@ -56,7 +56,7 @@ struct dlend_irq_source {
 /* Microseconds that the thread waits before it reads. */
 #define DLEND_LATE_US		50
 
-/* Reading the peer: the peer decides how long that takes, so no lock of sources is held. */
+/* Reads from the peer: the peer decides how long one takes, so no lock of sources is held. */
 
 /* By an interrupt. */
 static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
@@ -73,8 +73,8 @@ static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
 }
 
 /*
- * By a thread, one at a time.  Quick reads are left to the scheduler.  But a processor that
- * waits for an answer does nothing else: so after a slow read there is a pause.
+ * By a thread, one at a time.  For quick reads the scheduler sees to fairness.  But a processor
+ * does nothing else while it waits for an answer, so there is a pause after a slow read.
  */
 static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
 {
@@ -100,7 +100,7 @@ static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
 
 /* Sources */
 
-/* The borrower's memory goes: nothing is written there any more when this returns. */
+/* The borrower's memory goes away: nothing writes there any more when this returns. */
 static void dlend_irq_source_revoke(struct dlend_window *w)
 {
 	struct dlend_irq_source *src = container_of(w, struct dlend_irq_source, window);
@@ -111,7 +111,7 @@ static void dlend_irq_source_revoke(struct dlend_window *w)
 	spin_unlock_irq(&link->sources.lock);
 }
 
-/* The window is opened first: if it is revoked before @counters is set, @counters stays NULL. */
+/* The window is opened first: if it is revoked before @counters is set, that stays NULL. */
 static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 {
 	struct dlend_link *link = src->in.link;
@@ -130,7 +130,7 @@ static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 	return 0;
 }
 
-/* Is anything there?  On the loop these are the sink's own pages, and may go at any moment. */
+/* Do the counters answer?  On the loop they are the sink's own pages, which may be freed. */
 static int dlend_irq_source_look(struct dlend_irq_source *src)
 {
 	if (!dlend_session_live(&src->in))
@@ -140,7 +140,7 @@ static int dlend_irq_source_look(struct dlend_irq_source *src)
 	return dlend_irqscan_gone(dlend_peer_read(src->in.link, src->mapped), 0) ? -ENXIO : 0;
 }
 
-/* If nothing answers, each read takes a completion time-out: the first bad one is the last. */
+/* If nothing answers, each read takes a completion time-out: so the first bad read is the last. */
 static int dlend_link_read_messages(const struct dlend_session_ref *in,
 				    struct dlend_p_message __iomem *from, u32 count,
 				    struct dlend_p_message *message)
@@ -226,10 +226,10 @@ static const char dlend_irq_no_answer[] = "reads through the window come back as
 static const char dlend_irq_no_counters[] = "the counters come back as all ones";
 
 /*
- * The device wrote its data before it interrupted, but the processor's write of the counter takes
- * another way, and could overtake the data.  The answer to a read through the window cannot
- * overtake it.  The word that is read is one that only this node writes.
- * Return: there is no answer
+ * The device wrote its data before it interrupted.  But the processor's write of the counter takes
+ * another way, and could overtake that data.  The answer to a read through the window cannot
+ * overtake the data.  The word that is read is written by this node only.
+ * Return: true: there is no answer
  */
 static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 {
@@ -238,10 +238,10 @@ static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 }
 
 /*
- * A borrower may have taken away its counters before its device was stopped; that must not end the
- * session, which other guests use, too.  If the window answers, the counters are read once more: if
- * they answer now, the data has come before that answer.
- * Return: why the data may not be there, or NULL
+ * A borrower may take away its counters before its device is stopped.  That must not end the
+ * session, which other guests use, too.  So if the counters do not answer, but the window does, the
+ * counters are read once more: if they answer now, the data has arrived before that answer.
+ * Return: why the data may not have arrived, or NULL
  */
 static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32 vector)
 {
@@ -253,7 +253,7 @@ static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32
 	return dlend_irq_source_silent(src, vector) ? dlend_irq_no_counters : NULL;
 }
 
-/* Under sources.lock.  Stop firing: each read would be a completion time-out. */
+/* Under sources.lock.  Stop firing: each further read would take a completion time-out. */
 static void dlend_irq_source_fail(struct dlend_irq_source *src, const char *why)
 {
 	struct dlend_link *link = src->in.link;
@@ -268,7 +268,7 @@ static void dlend_irq_source_fail(struct dlend_irq_source *src, const char *why)
 	dlend_link_renew(link, why);
 }
 
-/* Under sources.lock. Counter, hint, index, doorbell: each is seen only after the one before. */
+/* Under sources.lock. Order for the peer: counter and hint, then index, then doorbell. */
 static void dlend_irq_source_count(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_link *link = src->in.link;
@@ -305,7 +305,7 @@ static void dlend_irq_source_late(struct dlend_irq_source *src, u32 vector)
 	queue_work(dlend_poll_wq, &all->work);
 }
 
-/* Those that a read which begins now is good for. */
+/* Take all interrupts that have come before a read that begins now. */
 static void dlend_irq_sources_take(struct dlend_irq_sources *all, struct list_head *now)
 {
 	struct dlend_irq_source *src;
@@ -336,12 +336,12 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 	if (n == DLEND_TELL_AT_ONCE)
 		return;
 	list_del_init(&src->node);
-	/* Interrupts that have come since need another read. */
+	/* Interrupts that have come after that read began need another one. */
 	if (!bitmap_empty(src->late, DLEND_MAX_VECTORS))
 		list_add_tail(&src->node, &all->late);
 }
 
-/* Return: there was one */
+/* Return: was there a source to tell? */
 static bool dlend_irq_sources_tell_next(struct dlend_irq_sources *all, struct list_head *now)
 {
 	struct dlend_irq_source *src;
@@ -365,7 +365,7 @@ static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
 	spin_unlock_irq(&all->lock);
 }
 
-/* All that is late, with one read.  That also pushes what devices have written before. */
+/* Tell all late interrupts, with one read.  The read also pushes earlier writes of devices. */
 static void dlend_irq_sources_tell(struct dlend_link *link)
 {
 	struct dlend_session_ref in = dlend_session_now(link);
@@ -384,7 +384,7 @@ static void dlend_irq_sources_work(struct work_struct *work)
 {
 	struct dlend_irq_sources *all = container_of(work, struct dlend_irq_sources, work);
 
-	/* More may come, which the same read is good for. */
+	/* In this time more interrupts may come, for which one read is enough. */
 	usleep_range(DLEND_LATE_US, 2 * DLEND_LATE_US);
 	dlend_irq_sources_tell(container_of(all, struct dlend_link, sources));
 	if (!list_empty_careful(&all->late))
@@ -399,9 +399,9 @@ void dlend_irq_sources_push(struct dlend_link *link)
 }
 
 /*
- * Under sources.lock.  @may_read: the caller can read through the window, if there is time for that
- * and no source is late; else that is left to the thread.
- * Return: the caller has to read, and to tell it
+ * Under sources.lock.  @may_read: the caller can read through the window.  It is asked to if the
+ * share of time allows that, and no source is late; else the thread reads.
+ * Return: true: the caller has to read, and then to tell the interrupt
  */
 static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, bool may_read)
 {

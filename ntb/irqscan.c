@@ -45,8 +45,8 @@ bool dlend_irqscan_gone(u32 value, u32 count)
 }
 
 /*
- * The producer writes an entry before it moves its index.  So the entry behind the last one that
- * the index counts may have been overwritten in part.
+ * The producer writes an entry before it increments its index.  So when the ring is full by the
+ * index, the oldest entry may already be overwritten in part.
  */
 static bool dlend_irqscan_overrun(u32 cons, u32 prod)
 {
@@ -74,7 +74,7 @@ enum dlend_irqscan_end dlend_irqscan_some(u32 *cons, const struct dlend_ctrl *ct
 		look(ctx, entry >> 16, entry & 0xffff);
 	}
 	*budget -= end - start;
-	/* The producer overtook this scan: some hints were overwritten before they were read. */
+	/* If the producer has overtaken this scan, it has overwritten hints that were not read. */
 	if (overrun || dlend_irqscan_overrun(start, dlend_irqscan_prod(ctrl))) {
 		*cons = prod;
 		return DLEND_IRQSCAN_OVERRUN;

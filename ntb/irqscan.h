@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Finding out which vectors a peer has counted up: a ring of hints, and counters that are the
- * truth.  The producer never waits for the consumer, so the ring may be overrun at any time.
+ * Which vectors has a peer counted up?  Counters hold the truth; a ring of hints says where to
+ * look.  The producer never waits for the consumer, so the ring may be overrun at any time.
  */
 #ifndef DLEND_NTB_IRQSCAN_H
 #define DLEND_NTB_IRQSCAN_H
@@ -24,18 +24,18 @@ enum dlend_irqscan_end {
  * @ctx: (in) for @look
  * @budget: (in, out) how many hints at most; what is left of them on return
  *
- * Hints written after the producer's index was read ring the doorbell again, so one pass is enough,
- * if the budget is.
- * Context: any; the caller serialises; bounded work. Return: why it ended.
+ * Hints that are written after the producer's index was read ring the doorbell again.  So one pass
+ * is enough, if the budget is large enough.  Context: any; the caller serialises; bounded work.
+ * Return: why it ended.
  */
 enum dlend_irqscan_end dlend_irqscan_some(u32 *cons, const struct dlend_ctrl *ctrl,
 					  void (*look)(void *ctx, u32 handle, u32 vector),
 					  void *ctx, u32 *budget);
 
 /**
- * struct dlend_budget - what may be done in a period of time
+ * struct dlend_budget - how many hints may be looked at in a period of time
  * @at: number of the period
- * @left: hints that are left of it
+ * @left: hints that are left in it
  */
 struct dlend_budget {
 	unsigned long at;
@@ -44,8 +44,8 @@ struct dlend_budget {
 
 #define DLEND_BUDGET		4096u	/* hints of a period */
 #define DLEND_BUDGET_TURN	256u	/* hints at a time, interrupts off: a thread does more */
-#define DLEND_DOORBELL_COST	16u	/* of each interrupt, in hints, beside those it looks at */
-#define DLEND_BUDGET_SHARE	4u	/* this part of a period's time uses up the budget, too */
+#define DLEND_DOORBELL_COST	16u	/* hints that each interrupt costs beside those it sees */
+#define DLEND_BUDGET_SHARE	4u	/* a period's time / this uses up the budget, too */
 
 /**
  * dlend_budget_turn - an interrupt has come
@@ -63,7 +63,7 @@ u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
  * @ns: (in) how long it took, nanoseconds
  * @period_ns: (in) how long a period is, nanoseconds
  *
- * Where a register's access takes long, the time is used up before the hints are.
+ * Where access to a register is slow, the time runs out before the hints do.
  * Context: any; the caller serialises.
  */
 void dlend_budget_spend(struct dlend_budget *b, u32 hints, u64 ns, u64 period_ns);
@@ -92,13 +92,12 @@ struct dlend_irqlook {
 u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
- * Before the lender tells an interrupt, it reads through the window.  A processor that does can do
- * nothing else in that time, and how long it takes is up to the peer, and to what others write
- * there.  So interrupts of a link may read for a part of the time, all processors together; what
- * comes beyond that is told by a thread.  A time that is put by serves bursts.  A read that took
- * longer than what was left is paid for before the next one, and so are all that have begun before
- * it ended.  But none counts for more than a read can take: a hypervisor may not have run this
- * processor for a while.
+ * Before the lender tells an interrupt, it reads through the window.  The processor can do nothing
+ * else in that time, and the duration depends on the peer and on other traffic.  So interrupts of a
+ * link may use a limited share of time for such reads, all processors together; a thread tells the
+ * other interrupts.  Unused time is saved, up to a limit, for bursts.  A read that took longer than
+ * the time that was left is paid for before the next read begins.  But no read counts for more than
+ * a read can take: a hypervisor may have stopped this processor in between.
  */
 #define DLEND_READ_SHARE	4u		/* one part in so many */
 #define DLEND_READ_BURST_NS	2000000ll
@@ -106,8 +105,8 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 
 /**
  * struct dlend_readtime - how long reads through a window may take; all 0 at first
- * @at: when it was last looked at
- * @left: nanoseconds
+ * @at: when @left was last brought up to date
+ * @left: nanoseconds; negative: to be paid for
  */
 struct dlend_readtime {
 	u64 at;
@@ -124,7 +123,7 @@ struct dlend_readtime {
 u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now);
 
 /**
- * dlend_readtime_spend - it was read
+ * dlend_readtime_spend - the window was read
  * @t: moved on
  * @ns: (in) how long that took, nanoseconds
  *
@@ -133,9 +132,9 @@ u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now);
 void dlend_readtime_spend(struct dlend_readtime *t, u64 ns);
 
 /**
- * dlend_irqscan_gone - is what was read all ones because nothing is there?
- * @value: (in) what was read
- * @count: (in) what this node wrote there last
+ * dlend_irqscan_gone - does a counter read as all ones because nothing answers?
+ * @value: (in) the value that was read
+ * @count: (in) the value that this node wrote there last
  *
  * Context: any.
  */

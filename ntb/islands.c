@@ -2,7 +2,7 @@
 /*
  * Islands: which host bridges get one number.
  *
- * Knows nothing of PCI: who is joined with whom, the caller says.
+ * Knows nothing of PCI: the caller says which bridges are joined.
  */
 #include <linux/kernel.h>
 

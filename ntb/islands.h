@@ -32,12 +32,12 @@ struct dlend_islands {
 /**
  * dlend_islands_number - the island that a host bridge is on
  * @islands: (in, out) numbers; a number that was given out stays
- * @bridge: (in) what the caller calls the host bridge
- * @joined: (in) does host bridge @a pass transfers on to what is below @b? With @a and @b the same:
- *	does it turn them round?
+ * @bridge: (in) the caller's number of the host bridge
+ * @joined: (in) does host bridge @a pass transfers on to functions below @b? If @a and @b are the
+ *	same: does it pass them back to functions below itself?
  *
- * The bridges of an island are all joined with each other. A bridge without a number is asked about
- * again each time: what is below it may have changed.
+ * All bridges of an island are joined with each other. A bridge that has no number yet is asked
+ * about again each time: the functions below it may have changed.
  *
  * Context: any that joined() runs in. Return: number; DLEND_ISLAND_NONE if the bridge is not joined
  * with itself, or too many have a number.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links as objects: references, the registry, what is known of a link's session and peer, the users
- * of links, and what the administrator has said of them.
+ * Links as objects: references, the registry, a link's session and peer, the users of links, and
+ * the administrator's settings for links.
  *
- * Knows neither messages nor hardware.  What lower files want of upper ones is asked for here, by
- * queueing a work item that an upper file has set up (see link.h).
+ * This file knows neither messages nor hardware.  If a lower file needs something of an upper one,
+ * it calls a function here, which queues a work item that the upper file has set up (see link.h).
  */
 #include <linux/jiffies.h>
 #include <linux/kobject.h>
@@ -153,7 +153,7 @@ const char *dlend_node_label(u16 node, char *label)
 }
 DLEND_EXPORT(dlend_node_label);
 
-/* References, and what is known of a link */
+/* References, session and peer of a link */
 
 struct dlend_link *dlend_link_get(struct dlend_link *link)
 {
@@ -170,7 +170,7 @@ DLEND_EXPORT(dlend_link_put);
 
 u64 dlend_link_session(const struct dlend_link *link)
 {
-	/* Pairs with the release in dlend_session_begin(): its peer and window are seen, too. */
+	/* Pairs with the release in dlend_session_begin(): the caller also sees peer and window. */
 	return smp_load_acquire(&link->session);
 }
 DLEND_EXPORT(dlend_link_session);
@@ -345,10 +345,10 @@ void dlend_links_exit(void)
 }
 
 /*
- * All have WQ_MEM_RECLAIM: memory may be waiting to be written to a disk that is lent over these
- * links, here or on the peer.  There are two, so that a peer that rings or sends without end gets
- * only a thread of ordinary priority, and does not keep the one rescuer from a heartbeat.  Requests
- * of a peer have one more queue for each link (channel.c).
+ * Both have WQ_MEM_RECLAIM: this host, or the peer, may need to write memory out to a disk that is
+ * lent over these links.  There are two, so that a peer that rings or sends without end gets only a
+ * thread of ordinary priority, and does not delay heartbeats by keeping the only rescuer busy.  For
+ * requests of a peer each link has one more workqueue (channel.c).
  */
 int dlend_links_init(void)
 {

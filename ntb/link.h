@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * struct dlend_link: one link, as the files of ntb/ see it; and the rules between these files.
+ * struct dlend_link: one link, for the files of ntb/; and the rules between these files.
  *
  * Files above the pure ones, from the bottom up.  A file calls only files that stand before it:
  *
  *   link.c		the object: references, registry, session and peer, users, settings
  *   root.c		where functions of this host join its root complex, and their islands
  *   peer_window.c	how this node reaches the peer's aperture
- *   irq_source.c	interrupts: the lender's side; what devices here have written comes first
+ *   irq_source.c	interrupts: the lender's side; they arrive after the device's data
  *   channel.c		messages: sends, calls, jobs for requests of the peer, receives
- *   irq_sink.c		interrupts: the borrower's side; what is done for a doorbell, and how often
+ *   irq_sink.c		interrupts: the borrower's side; doorbells, and a budget for them
  *   irq_direct.c	interrupts that need no processor of the lender
  *   session.c		set-up of the hardware, bring-up, self-test, heartbeat; tells users that a
  *			session begins and ends
  *   device.c		a link's device: attributes, counters; makes links and removes them
  *   loop.c, main.c
  *
- * A lower file that wants something of an upper one queues a work item: dlend_link_kick() and
- * dlend_link_renew() let session.c look, dlend_link_receive() lets channel.c look.  The upper file
- * has set the work item up.
+ * A lower file that needs something of an upper one queues a work item, which the upper file has
+ * set up: dlend_link_kick() and dlend_link_renew() are for session.c, dlend_link_receive() for
+ * channel.c.
  *
  * Work items of a link.  Each runs alone, and none waits for one below it:
  *
@@ -26,15 +26,15 @@
  *			waits for one
  *   doorbell.work	irq_sink.c: polls doorbells and counters while the doorbells are masked.  In
  *			dlend_poll_wq, as a peer can keep it busy
- *   sources.work	irq_source.c: reads through the window, and tells interrupts that could
- *			not be told within the share of time that interrupts have for reading.
- *			In dlend_poll_wq, for the same reason
+ *   sources.work	irq_source.c: reads through the window, and tells the interrupts that exceed
+ *			the share of time for reads in interrupts.  In dlend_poll_wq, for the same
+ *			reason
  *   rx_work		channel.c: takes messages off the ring, wakes callers, queues requests.  In
  *			dlend_poll_wq, for the same reason
- *   jobs		channel.c: run users' message handlers.  Those about one device run one at a
- *			time and in order, devices run beside each other (queue.h).  A job may
- *			take a minute, and may wait for a peer that takes no replies: so they run in
- *			a workqueue of the link's own
+ *   jobs		channel.c: run users' message handlers.  Jobs about one device run one at a
+ *			time and in order, jobs about different devices in parallel (queue.h).  A job
+ *			may take a minute, and may wait for a peer that takes no replies: so jobs
+ *			run in a workqueue of the link's own
  *   announced.work	session.c: runs users' link_up() and link_down(); waits for the jobs of a
  *			session that is over
  *
@@ -69,10 +69,10 @@
  * dlend_links_lock (link.c, mutex) guards the registry and settings; only link->lock is taken
  * inside it.  SRCU of users is held while a user's callback or message handler runs.
  *
- * Code that waits for a peer says so to lockdep (dlend_peer_map): for an answer or for room
- * (channel.c), or for what is read through the window (irq_source.c).  Interrupts say nothing: they
- * have a share of time.  Nor does the self-test, which reads 64 bytes under state_lock before a
- * session begins.
+ * Code that waits for a peer tells lockdep (dlend_peer_map): when it waits for an answer or for
+ * room (channel.c), or for a read through the window (irq_source.c).  Two kinds of reads do not
+ * tell it: reads in interrupts, whose share of time is limited, and the self-test, which reads a
+ * few hundred bytes under state_lock before a session begins.
  */
 #ifndef DLEND_NTB_LINK_H
 #define DLEND_NTB_LINK_H
@@ -114,7 +114,7 @@ enum dlend_drop {
 	DLEND_DROPS
 };
 
-/* Counters for debugfs; nothing is decided by them. */
+/* Counters for debugfs only. */
 struct dlend_link_stat {
 	atomic_t sent[DLEND_MSG_TYPES];
 	atomic_t received[DLEND_MSG_TYPES];
@@ -143,11 +143,11 @@ struct dlend_peer_window {
  * @prod: hints written in this session
  * @reads: how long interrupts may read through the window
  * @on: a session is up: sources may fire
- * @telling: around a read for those, and telling them
- * @reading: inside @telling, around a read by a thread
- * @quiet_until: no thread reads before then, in jiffies; under @reading
+ * @telling: held while late interrupts are read for, and told
+ * @reading: inside @telling; held while a thread reads
+ * @quiet_until: no thread reads before this time, in jiffies; under @reading
  * @late: sources with interrupts that were not told at once
- * @work: tells these
+ * @work: tells these interrupts
  */
 struct dlend_irq_sources {
 	spinlock_t lock;		/* what follows, counters of sources */
@@ -210,7 +210,7 @@ struct dlend_chan {
 };
 
 /**
- * struct dlend_announced - what a link's users have been told
+ * struct dlend_announced - which session a link's users know of
  * @lock: guards @session and @users, and keeps callbacks of this link from overlapping
  * @work: brings users up to date
  * @session: session that users know as up, 0 if none
@@ -228,7 +228,7 @@ struct dlend_announced {
 /**
  * struct dlend_irq_sinks - all sinks of a link
  * @all: sinks by handle; changed and walked under link->irq_lock
- * @next_handle: handles are given out in turn, so that a late hint for a closed sink finds no other
+ * @next_handle: handles are given out in turn, so a late hint for a closed sink hits no new one
  * @cons: hints looked at so far; under link->irq_lock
  * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
  */
@@ -258,10 +258,10 @@ struct dlend_doorbell {
  * @lock: guards the rest; the aperture's lock is taken inside it
  * @allowed: the administrator allows them; no lock
  * @domain, @fwnode: where vectors come from; NULL: not needed so far
- * @dev: as whose interrupts the peer's writes arrive; a reference
+ * @dev: the device as whose interrupts the peer's writes arrive; a reference
  * @ready: the peer's second window leads to this host's interrupts; under link->state_lock
  * @page: where in that window
- * @party: whose they are, while @users
+ * @party: who uses them, while @users is not 0
  * @users: how many sets of vectors there are
  * @old: sets that may still be written to, until the next session
  */
@@ -279,11 +279,11 @@ struct dlend_directs {
 };
 
 /**
- * struct dlend_setup - what set-up remembers; under state_lock
+ * struct dlend_setup - state of the set-up; under state_lock
  * @ctrl_slot: slot of the control area
  * @aperture_err: why there is no aperture; only -EBUSY is tried again
- * @aperture_wait: milliseconds between two looks whether it can be made
- * @aperture_at: when this was last tried, or looked at, ms
+ * @aperture_wait: milliseconds between two checks whether it can be made
+ * @aperture_at: when it was last tried or checked, ms
  */
 struct dlend_setup {
 	struct dlend_slot *ctrl_slot;
@@ -293,7 +293,7 @@ struct dlend_setup {
 };
 
 /**
- * struct dlend_sessions - what is remembered from one session to the next; under state_lock
+ * struct dlend_sessions - state that outlives a session; under state_lock
  * @backoff: wait between sessions that do not last
  * @messages: limits how many lines about sessions are logged
  * @beat: this node's heartbeat
@@ -380,7 +380,7 @@ struct dlend_link {
 
 /* link.c */
 
-/* For sessions, and for what peers can keep busy; see dlend_links_init(). */
+/* For sessions; and for work that a peer can keep busy: see dlend_links_init(). */
 extern struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
 /** dlend_now_ms - milliseconds since some moment. Context: any. */
@@ -430,16 +430,16 @@ int dlend_links_init(void);
 /** dlend_links_exit - undo dlend_links_init(), and forget all settings. Context: process. */
 void dlend_links_exit(void);
 
-/* What the administrator can say of a link. */
+/* Settings that the administrator can make for a link. */
 enum dlend_setting {
 	DLEND_SETTING_PEER,	/* node id of the other end; 0: any */
 	DLEND_SETTING_DIRECT,	/* are direct interrupts allowed? 0 or 1 */
 };
 
 /**
- * dlend_setting_note - the administrator has said something of a link
- * @link: link; what was said stays when the link goes, for the next one of its name
- * @what: (in) what
+ * dlend_setting_note - the administrator has made a setting for a link
+ * @link: link; the setting stays when the link goes, for the next one of its name
+ * @what: (in) which setting
  * @value: (in) the value
  *
  * Context: process, may sleep; takes dlend_links_lock. Return: 0; -ENOMEM.
@@ -447,10 +447,10 @@ enum dlend_setting {
 int dlend_setting_note(struct dlend_link *link, enum dlend_setting what, u16 value);
 
 /**
- * dlend_setting_of - what was said last of a link, or of one with its name
+ * dlend_setting_of - the last setting for a link, or for an earlier one with its name
  * @link: link; it has its name
- * @what: (in) what
- * @unless: (in) returned if nothing was said
+ * @what: (in) which setting
+ * @unless: (in) returned if there is no setting
  *
  * Context: process; takes dlend_links_lock.
  */
@@ -528,12 +528,11 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  * dlend_irq_sources_push - all that devices here have written to the peer has arrived there
  * @link: link
  *
- * What devices of this host write to the peer takes another way than what its processors write, and
- * nothing orders the two.  But the answer to a read through the window comes behind both. One read;
- * interrupts that are late have been told, too. Nothing happens on the loop, or if the session is
- * over.
- * Context: process, may sleep, no lock that others wait for: a handler of a message, or work
- * that link_down() of its user waits for.
+ * Writes of this host's devices to the peer take another way than writes of its processors, and
+ * nothing orders the two.  But the answer to a read through the window comes after both.  This
+ * makes one read; late interrupts have been told, too.  It does nothing on the loop, or if the
+ * session is over.  Context: process, may sleep, no lock that others wait for: a handler of a
+ * message, or work that link_down() of its user waits for.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
 
@@ -564,8 +563,8 @@ void dlend_chan_begin(struct dlend_link *link, u64 session);
  * dlend_chan_end - the session is over: link->session is 0, callers wake, nothing is sent
  * @link: link, with a session or without
  *
- * Jobs may still run.  When this returns, nothing of the session is written into the peer's
- * memory any more, but counters of interrupts (irq_source.c).
+ * Jobs may still run.  When this returns, this file writes nothing of the session into the peer's
+ * memory any more; for interrupts see dlend_irq_sources_enable().
  * Context: process, may sleep, under state_lock; takes link->lock, tx.lock, chan.lock.
  */
 void dlend_chan_end(struct dlend_link *link);
@@ -574,7 +573,7 @@ void dlend_chan_end(struct dlend_link *link);
  * dlend_chan_refresh - write the indices again, and look for messages
  * @link: link
  *
- * Because a doorbell can be lost, and an index can be overwritten.
+ * This is for doorbells that were lost, and indices that were overwritten.
  * Context: process; takes tx.lock and chan.lock, but does not wait for them.
  */
 void dlend_chan_refresh(struct dlend_link *link);
@@ -605,7 +604,7 @@ void dlend_doorbell_enable(struct dlend_link *link, bool on);
  * dlend_doorbell_look - poll the doorbells once, and now and then every counter
  * @link: link
  *
- * For doorbells that were lost, and hints that were overwritten.
+ * This is for doorbells that were lost, and hints that were overwritten.
  * Context: process, under state_lock.
  */
 void dlend_doorbell_look(struct dlend_link *link);
@@ -616,7 +615,7 @@ void dlend_doorbell_look(struct dlend_link *link);
  * dlend_directs_recall - allow them if the admin did so before, for a link of this name
  * @link: link; it has its name
  *
- * If nothing was said of it, the module's parameter counts. Context: process.
+ * Without a setting, the module's parameter counts. Context: process.
  */
 void dlend_directs_recall(struct dlend_link *link);
 
@@ -632,9 +631,9 @@ void dlend_directs_free(struct dlend_link *link);
 /* session.c */
 
 /**
- * dlend_announce_settle - a user that is leaving, and is told of ends no more, has its last ones
+ * dlend_announce_settle - wait until a user that is leaving has had its last link_down()
  *
- * Before a link leaves the list of links. Context: process; waits for link_down() of users.
+ * To be called before a link leaves the list of links. Context: process.
  */
 void dlend_announce_settle(void);
 
@@ -650,7 +649,7 @@ void dlend_setup_free(struct dlend_link *link);
 void dlend_session_init(struct dlend_link *link);
 
 /**
- * dlend_session_open - the first step, of a link that everybody knows by now
+ * dlend_session_open - the first step of a link that is registered
  * @link: link
  * @asleep: (in) this host is asleep, or about to be: the link goes up when it wakes
  *

@@ -2,12 +2,12 @@
 /*
  * The link of this node to itself, where lender and borrower are one host: it stands in for an NTB.
  *
- * Scratchpads and doorbells are memory, a doorbell is a call, and the peer's aperture is this
- * node's own.  Everything above is as on any other link, messages and self-test too.  So the lender
- * and the borrower in one kernel deal with each other as two hosts do: a lease here has its epoch,
- * is fenced and reset, and is refused to a second borrower like every other.
+ * Scratchpads and doorbells are memory, ringing a doorbell is a function call, and the peer's
+ * aperture is this node's own.  All above is as on any other link, including messages and
+ * self-test.  So lender and borrower in one kernel deal with each other as two hosts do: a lease
+ * has its epoch, is fenced and reset, and is refused to a second borrower.
  *
- * Knows nothing of offers; needs no NTB and no kernel with CONFIG_NTB.
+ * This file knows nothing of offers; it needs no NTB and no CONFIG_NTB.
  */
 #include <linux/atomic.h>
 #include <linux/mutex.h>
@@ -16,8 +16,8 @@
 #include "link.h"
 
 /*
- * Size of the aperture: more than this host's guests and BARs need.  Offsets are only numbers, and
- * cost nothing.
+ * Size of the aperture: more than this host's guests and BARs need.  Offsets are only numbers here
+ * and cost nothing.
  */
 #define DLEND_LOOP_BYTES	(64ull * SZ_1T)
 

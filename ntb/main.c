@@ -2,14 +2,13 @@
 /*
  * dlend_core: the module.  Its parameters are in the files that use them.
  *
- * This host goes to sleep, and comes back; or it goes down for good.  If a host slept while one of
- * its devices is lent, or while it borrows one, a guest would lose its device or its memory in the
- * middle of a transfer.  That is worse than a suspend that is refused with a reason.  So a host
- * sleeps only while nothing is lent or borrowed; its links go down in good order before, and begin
- * anew after.
+ * If a host slept while one of its devices is lent, or while it borrows one, a guest would lose its
+ * device or its memory in the middle of a transfer.  That is worse than a suspend that is refused
+ * with a reason.  So a host sleeps only while nothing is lent or borrowed.  Its links end their
+ * sessions before it sleeps, and begin new ones afterwards.
  *
- * A host that goes down turns its IOMMUs off on the way, and an NTB goes on forwarding what its
- * peer writes.  So nothing may lead here any more by then.  That cannot be refused.
+ * A host that shuts down turns its IOMMUs off, while an NTB still forwards its peer's writes.  So
+ * all ways for the peer's accesses are closed before.  A shutdown cannot be refused.
  */
 #include <linux/module.h>
 #include <linux/notifier.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What both sides call things: a device by its address, its kind by its class code, the states of
- * an offer, the interrupt modes of a device, nodes, and sets.
+ * Names that both sides use: of devices by address, kinds of devices by class code, states of an
+ * offer, interrupt modes, nodes, and sets.
  *
  * Pure: tables, formats and characters.
  */

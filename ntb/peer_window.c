@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How this node reaches its peer's aperture, and what users open there.
+ * How this node reaches its peer's aperture, and windows that users open there.
  *
- * Through an NTB window the peer's IOMMU stands between: users need not be told when the peer
- * unmaps something.  On the loop no IOMMU stands between.  So each window has a view of its range
- * (iommu/maps.h), and the aperture tells the view.
+ * An NTB window leads through the peer's IOMMU, so users need not be told when the peer unmaps
+ * something.  On the loop there is no IOMMU between the two.  So each window has a view of its
+ * range (iommu/maps.h), and the aperture tells the view.
  *
- * Knows no messages, and of sessions only whether one is up.
+ * This file knows no messages, and of sessions only whether there is one.
  */
 #include <linux/io.h>
 #include <linux/mm.h>

@@ -2,8 +2,8 @@
 /*
  * Wire format: makes messages, and checks those that a peer wrote, by one rule for each type.
  *
- * Pure: no device, no lock, no state.  Knows what a well formed message is, but not whether a
- * lease, a slot or a handle in it exists: the files that keep these look it up.
+ * Pure: no device, no lock, no state.  It knows whether a message is well formed, but not whether a
+ * lease, a slot or a handle in it exists: that is checked by the files that have these.
  */
 #include <linux/align.h>
 #include <linux/bits.h>

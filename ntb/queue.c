@@ -2,10 +2,10 @@
 /*
  * Messages on their way: index arithmetic of the rings, and requests that are not done.
  *
- * Pure: touches neither the ring's memory nor a window, so that wrap-around and a lying peer can
- * be tested without either.  Requests are one list in order of arrival.  It has some hundred
- * entries at most, so a walk is enough to find the next one of a device, and nothing is allocated
- * for a device, which a peer could invent.
+ * Pure: it touches neither the ring's memory nor a window, so wrap-around and a lying peer can be
+ * tested without them.  All requests are in one list, in order of arrival.  The list has some
+ * hundred entries at most, so a walk finds the next one of a device quickly enough.  Nothing is
+ * allocated for a device, as a peer could invent devices.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -89,8 +89,8 @@ bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
 }
 
 /*
- * On the loop one node gets the messages for a device's lender and those for its borrower.  The two
- * kinds do not wait for each other.
+ * On the loop one node gets messages for a device's lender and messages for its borrower.  These
+ * two kinds do not wait for each other.
  */
 static bool dlend_request_same_device(const struct dlend_msg *a, const struct dlend_msg *b)
 {

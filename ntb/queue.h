@@ -3,9 +3,9 @@
  * Messages on their way: the rings that carry them, and requests of a peer that are not done yet.
  * Knows neither links nor threads; the caller serialises.
  *
- * A ring has one producer, and lies in the receiver's memory.  The producer's index and the
- * consumer's credit are running 32-bit numbers; both are written by the peer and believed only as
- * far as they can be true.
+ * A ring has one producer, and is in the receiver's memory.  The producer's index and the
+ * consumer's credit are running 32-bit numbers.  The peer writes them, so they are checked before
+ * use: an impossible number is an error.
  *
  * Requests:
  *
@@ -72,7 +72,7 @@ int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
  * @now: (in) milliseconds, any origin
  * @limit: (in) milliseconds in which it has to take as many messages as the ring holds
  *
- * A peer that takes one now and then is no better than a peer that takes none.
+ * A peer that takes one message now and then is no better than a peer that takes none.
  * Context: any; the caller serialises.
  */
 bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
@@ -91,13 +91,13 @@ int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
 #define DLEND_MAX_POSTS		128	/* of a link, until no more is taken from the peer */
 #define DLEND_MAX_CALLS		128	/* of a link */
 #define DLEND_MAX_DEVICE_CALLS	16	/* about one device: a borrower has a few under way */
-#define DLEND_MAX_REFUSALS	16	/* whose answers are not sent yet */
+#define DLEND_MAX_REFUSALS	16	/* refused calls whose answers are not sent yet */
 #define DLEND_MAX_REQUESTS	(DLEND_MAX_POSTS + DLEND_MAX_CALLS + DLEND_MAX_REFUSALS)
 
 /**
  * struct dlend_request - one message to be handled
  * @node: among those that are not done, in the order of arrival; or free
- * @number: the how manieth of the link it is
+ * @number: its number on the link, in order of arrival
  * @session: in which it came
  * @running: the caller was told to run it
  * @refused: only to be answered with -ENOBUFS

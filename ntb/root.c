@@ -2,14 +2,15 @@
 /*
  * Where functions of this host join its root complex, and their islands: see dlend/root.h.
  *
- * The kernel's rule for peer-to-peer has two parts.  Two functions below one switch may use bus
- * addresses, and the packet turns round in the switch.  dlend's never do: only the IOMMU knows what
- * the address means.  So the other part counts, for packets through a host bridge: AMD's
- * processors since Zen, and a list of Intel's host bridges.  pci_p2pdma_distance() applies that
- * part to two functions without a bridge in common, so it is asked about functions on root buses.
- * In a kernel without CONFIG_PCI_P2PDMA (Debian's 6.12) it says no to all.
+ * The kernel's rule for peer-to-peer has two parts.  The first is about two functions below one
+ * switch: they may use bus addresses, and the switch passes a packet from one to the other.
+ * dlend's devices never do, because only the IOMMU can translate their addresses.  So only the
+ * second part counts, which is about packets through a host bridge: AMD's processors since Zen may
+ * do that, and Intel's host bridges of a list.  pci_p2pdma_distance() applies the second part to
+ * two functions without a common bridge, so it is asked about functions on root buses.  In a kernel
+ * without CONFIG_PCI_P2PDMA (Debian's 6.12) it always says no.
  *
- * Knows nothing of what is lent.
+ * This file knows nothing of lent devices.
  */
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -61,7 +62,7 @@ static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
 	return bus;
 }
 
-/* What dlend_islands_number() calls a host bridge. */
+/* The number of a host bridge for dlend_islands_number(). */
 static u32 dlend_root_key(struct pci_bus *bus)
 {
 	return (u32)pci_domain_nr(bus) << 8 | bus->number;
@@ -78,7 +79,7 @@ static struct pci_dev *dlend_root_function(u32 key, unsigned int skip)
 	return NULL;
 }
 
-/* The kernel's word.  A bus with one function only cannot be asked about itself: then it is no. */
+/* The kernel's answer.  It needs two functions, so for a bus with only one the answer is no. */
 static bool dlend_root_joined(u32 a, u32 b)
 {
 	struct pci_dev *from = dlend_root_function(a, 0), *to = dlend_root_function(b, a == b);
@@ -97,7 +98,7 @@ static u16 dlend_root_island(struct pci_bus *bus)
 	return dlend_islands_number(&dlend_root_islands, dlend_root_key(bus), dlend_root_joined);
 }
 
-/* A virtual function's own field says nothing.  A function that does not answer reads as 16384. */
+/* The field is not valid in a virtual function.  A function that does not answer reads as 16384. */
 static u16 dlend_root_payload(struct pci_dev *pdev)
 {
 	int bytes = pci_is_pcie(pdev) ? pcie_get_mps(pci_physfn(pdev)) : 0;
@@ -117,7 +118,7 @@ void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root)
 }
 DLEND_EXPORT(dlend_root_of);
 
-/* The link does not keep the device, so it is found by its name. */
+/* The link has no reference on the device, so the device is found by its name. */
 struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
 {
 	unsigned int domain, bus, slot, func;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions of a link: sets up the hardware, carries out what the bring-up's state machine asks for,
- * says what is missing in a way that an administrator can act upon, and tells users of sessions
- * that begin and end.
+ * Sessions of a link.  This file sets up the hardware, does the steps that the bring-up's state
+ * machine asks for, reports problems so that an administrator can solve them, and tells users when
+ * a session begins and ends.
  *
  * Aperture and control area are made once and stay until the link is freed.  Knows the hardware
  * through dlend_link_hw_ops, and apertures, scratchpads and control areas.  Users are called by
@@ -24,12 +24,13 @@
 /* Set-up of the hardware */
 
 /*
- * Milliseconds between looks whether what is in the way is still there: an admin who unbinds the
- * other driver of the IOMMU group does not wait long.
+ * Milliseconds between two checks whether the obstacle to an aperture is gone.  It is short, so
+ * that an admin who unbinds the other driver of the IOMMU group does not wait long.
  */
 #define DLEND_APERTURE_MS	10000
 /*
- * If the group is free and it still fails, each try is logged, so the time doubles up to this.
+ * If the group is free and the aperture still cannot be made, each try is logged.  So the time
+ * between tries doubles, up to this.
  */
 #define DLEND_APERTURE_MAX_MS	600000
 
@@ -39,7 +40,7 @@ static const char dlend_setup_unsafe[] =
 static const char dlend_setup_small_window[] =
 	"NTB window is smaller than 1 MiB: make it larger in the firmware";
 
-/* The same text is logged once for each time that the link is not up. */
+/* A text is logged again only after the link was up, or after another text. */
 static void dlend_link_set_error(struct dlend_link *link, const char *text)
 {
 	if (link->error_said && !strcmp(link->error, text))
@@ -75,9 +76,10 @@ static const char *dlend_setup_advice(int err)
 }
 
 /*
- * If only a reboot can help, there is one try and one message.  -EBUSY and -EPERM are
- * different: the admin can unbind the other driver of the NTB's group, or allow what is not safe.
- * So that is looked at now and then, without a message, and the aperture is tried again then.
+ * For most errors only a reboot helps: there is one try and one message.  After -EBUSY and -EPERM
+ * the admin can help: by unbinding the other driver of the NTB's group, or by allowing unsafe
+ * interrupts.  So this checks now and then, without a message, whether the admin has done so.  Then
+ * the aperture is tried again.
  */
 static bool dlend_setup_hopeless(struct dlend_link *link)
 {
@@ -172,7 +174,7 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 	if (link->peer_ctrl)
 		return 0;
 	if (link->loop) {
-		/* This node's area is the peer's, too: what is written into it arrives here. */
+		/* The peer is this node: its control area is this node's own. */
 		link->peer_ctrl = (void __iomem __force *)link->ctrl;
 		pw->size = dlend_aperture_size(link->aperture);
 		return 0;
@@ -183,7 +185,7 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 		dlend_link_set_error(link, dlend_setup_small_window);
 		return -ENOSPC;
 	}
-	/* No more than that: a mapping of the whole window would fix the BARs' memory type, too. */
+	/* Only this part: a mapping of the whole window would fix the memory type of BARs in it. */
 	link->peer_ctrl = ioremap(pw->base, DLEND_CTRL_BYTES);
 	return link->peer_ctrl ? 0 : -ENOMEM;
 }
@@ -197,7 +199,7 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 		return 0;
 	err = link->ops->set_trans(link->hw, dlend_aperture_base(link->aperture),
 				   dlend_aperture_size(link->aperture));
-	/* These two mean that the hardware is not connected yet, which is no failure. */
+	/* -ENOTCONN and -EAGAIN mean that the hardware is not connected yet: no failure. */
 	if (err && err != -ENOTCONN && err != -EAGAIN)
 		dlend_link_set_error(link,
 				     "the NTB does not take the aperture's address: see the kernel log for what it needs");
@@ -207,7 +209,7 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
 {
 	guard(mutex)(&link->state_lock);
-	/* First: the module that has the ops may be gone, too. */
+	/* Checked first: once the link is gone, the module with the ops may be unloaded. */
 	if (link->gone)
 		return -ENODEV;
 	return link->ops->admit ? link->ops->admit(link->hw, these) : 0;
@@ -227,8 +229,8 @@ int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 DLEND_EXPORT(dlend_link_interrupts);
 
 /*
- * Make this node and its peer reach each other's control area.  What is there already is left as it
- * is; translation and doorbells are set each time, as hardware can lose them.
+ * Make this node and its peer reach each other's control area.  Aperture, control area and mapping
+ * are made once.  Translation and doorbells are set each time, as hardware can lose them.
  */
 static int dlend_setup_prepare(struct dlend_link *link)
 {
@@ -240,8 +242,8 @@ static int dlend_setup_prepare(struct dlend_link *link)
 	if (!err)
 		err = dlend_setup_map_peer(link);
 	/*
-	 * Both windows are set each time: if the registers are in the peer's device, its reboot
-	 * clears them.  The second one is when somebody needs it.
+	 * Both windows are set for each session: if their registers are in the peer's device, a
+	 * reboot of the peer clears them.  The second window is set when it is first needed.
 	 */
 	dlend_directs_rest(link);
 	if (!err)
@@ -289,18 +291,18 @@ void dlend_setup_free(struct dlend_link *link)
 
 /* Milliseconds between steps while a handshake is under way. */
 #define DLEND_STEP_HANDSHAKE_MS	50
-/* The same while no peer is there; a doorbell or an event of the hardware causes a step earlier. */
+/* The same while there is no peer; a doorbell or a hardware event causes an earlier step. */
 #define DLEND_STEP_IDLE_MS	1000U
-/* The least while the link is up, even if the admin sets heartbeat_ms to less: a step is work. */
+/* The least while the link is up, even if heartbeat_ms is smaller: each step costs time. */
 #define DLEND_STEP_MIN_MS	10U
-/* Milliseconds until the scratchpads are written again, if nothing moves. */
+/* Milliseconds until the scratchpads are written again, if the handshake makes no progress. */
 #define DLEND_REPUBLISH_MS	1000
-/* Lines about sessions: so many in so many jiffies for each link. */
+/* Limit for lines about sessions in the log, for each link: lines, and in how many jiffies. */
 #define DLEND_SESSION_LINES	20
 #define DLEND_SESSION_LINES_IN	(5 * HZ)
 #define DLEND_MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
-/* A device is fenced within 3 s of its borrower's death: time-out, one more beat, and a reset. */
+/* A device is fenced within 3 s after its borrower died: time-out, one more beat, a reset. */
 static unsigned int dlend_heartbeat_ms = 250;
 module_param_named(heartbeat_ms, dlend_heartbeat_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_ms, "milliseconds between heartbeats");
@@ -311,8 +313,8 @@ MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a
 /* Users are told of sessions that begin and end */
 
 /*
- * Milliseconds for message handlers to end when their session is over.  Most do at once; waiting
- * for them spares users the second link_down().  link_down() fences devices, so the wait is short.
+ * Milliseconds that message handlers have to end when their session is over.  Most end at once, and
+ * then users get only one link_down().  The time is short, because link_down() fences devices.
  */
 #define DLEND_ANNOUNCE_WAIT_MS	50
 
@@ -329,7 +331,7 @@ static void dlend_announce_up(struct dlend_link_user *user, void *arg)
 		user->link_up(link);
 }
 
-/* Also to a user that does not know of the session: it may have handled messages of it. */
+/* Also called for a user that had no link_up(): it may have handled messages of the session. */
 static void dlend_announce_down(struct dlend_link_user *user, void *arg)
 {
 	if (user->link_down)
@@ -337,8 +339,9 @@ static void dlend_announce_down(struct dlend_link_user *user, void *arg)
 }
 
 /*
- * Message handlers of the old session may still run.  They get a moment to end.  If they do not,
- * users are told without them, and once more after them, to undo what the handlers did until then.
+ * Message handlers of the old session may still run.  They get a moment to end.  If they do not
+ * end in time, users are told now, and again when the handlers have ended: the second link_down()
+ * undoes the work of those handlers.
  */
 static void dlend_announce_end(struct dlend_link *link)
 {
@@ -364,15 +367,15 @@ static void dlend_announce_work(struct work_struct *work)
 	mutex_lock(&a->lock);
 	session = dlend_link_session(link);
 	/*
-	 * A new session begins only when the last one is quiet.  So a live session is the one that
-	 * users know, or the first one since then.
+	 * A new session begins only after all users know that the last one is over.  So if there is
+	 * a session now, users know it, or they know of none.
 	 */
 	if (session && !a->session) {
 		a->session = session;
 		dlend_users_call(dlend_announce_up, link);
 		news = "up";
 	} else if (!session && !READ_ONCE(a->quiet)) {
-		/* Also if the session was over before users were told of it. */
+		/* Also if the session ended before users were told that it began. */
 		dlend_announce_end(link);
 		WRITE_ONCE(a->quiet, true);
 		news = "down";
@@ -401,9 +404,9 @@ static int dlend_announce_left(struct dlend_link *link, void *arg)
 }
 
 /*
- * The reason for a new session may be a text of the module that goes.  dlend_link_renew() has
- * queued a step, which copies it.  A step that does not do so leaves no session, and without one
- * the reason is not looked at.
+ * The reason for a new session may be a string of the module that is being unloaded.
+ * dlend_link_renew() has queued a step, which copies that string.  A step that does not copy it
+ * leaves no session, and without a session the reason is not read.
  */
 static int dlend_announce_step(struct dlend_link *link, void *unused)
 {
@@ -427,9 +430,9 @@ DLEND_EXPORT(dlend_link_user_register);
 void dlend_link_user_unregister(struct dlend_link_user *user)
 {
 	mutex_lock(&dlend_users_lock);
-	/* No message handler and no callback after this one ... */
+	/* After this, no message handler and no callback of the user runs ... */
 	dlend_user_del(user);
-	/* ... but the last link_down(), of every link: one may just have gone down. */
+	/* ... but for the last link_down(), for every link: a link may just have gone down. */
 	dlend_links_each(false, dlend_announce_left, user);
 	mutex_unlock(&dlend_users_lock);
 	dlend_links_each(false, dlend_announce_step, NULL);
@@ -463,7 +466,7 @@ static void dlend_spads_hide(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* Also now and then while nothing moves: hardware loses what is written while it is not ready. */
+/* Repeated while nothing changes: hardware that is not ready loses writes. */
 static void dlend_spads_publish(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -487,7 +490,7 @@ static void dlend_spads_ack(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* The peer may be writing: only if all scratchpads read the same twice, they belong together. */
+/* The peer may be writing: the values belong together only if two reads in a row are equal. */
 static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 {
 	bool same = true;
@@ -509,7 +512,7 @@ static void dlend_session_clear_area(struct dlend_link *link)
 	link->sinks.cons = 0;
 	spin_unlock_irq(&link->irq_lock);
 	memset(link->ctrl, 0, DLEND_CTRL_BYTES);
-	/* The peer has begun anew: it does not use offsets of an earlier session any more. */
+	/* The peer has begun a new session, and forgotten the offsets of earlier ones. */
 	dlend_aperture_release_all(link->aperture);
 	dlend_directs_begin(link);
 	wmb(); /* cleared before the peer is let in */
@@ -539,13 +542,13 @@ static bool dlend_session_self_test(struct dlend_link *link)
 	return !memcmp(back, pattern, sizeof(back));
 }
 
-/* A peer can begin sessions as often as it likes: the limit is for its link, not for all. */
+/* A peer can begin sessions as often as it likes, so each link has a limit of its own. */
 static bool dlend_session_may_log(struct dlend_link *link)
 {
 	return __ratelimit(&link->sessions.messages);
 }
 
-/* What lies beyond the smaller one of window and aperture is not reached: no slot may be there. */
+/* Only the smaller one of window and aperture is reached, so all slots must be in that part. */
 static void dlend_session_fit_windows(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -572,7 +575,7 @@ static void dlend_session_begin(struct dlend_link *link)
 	link->error_said = false;
 	spin_lock(&link->lock);
 	dlend_name_read(link->peer_name, name);
-	/* A thread that sees the session must see its peer and window, too. */
+	/* A thread that sees the new session must also see its peer and window. */
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);
 	dlend_irq_sources_enable(link, true);
@@ -583,7 +586,7 @@ static void dlend_session_begin(struct dlend_link *link)
 			 b->peer_node, b->picked,
 			 min(link->window.size, link->window.aperture) >> 20,
 			 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
-	/* This step goes on to look for messages that the peer has sent since it was up. */
+	/* This step goes on, and looks for messages: the peer may have been up earlier. */
 	queue_work(dlend_wq, &link->announced.work);
 }
 
@@ -645,8 +648,8 @@ static u32 dlend_session_read_area(struct dlend_link *link)
 }
 
 /*
- * This node's heartbeat says that nothing is missing here for the session.  So the peer is up only
- * if this node can be.
+ * A heartbeat says that this node has all that it needs for the session.  So the peer comes up only
+ * if this node can come up, too.
  */
 static void dlend_session_send_beat(struct dlend_link *link)
 {
@@ -663,7 +666,7 @@ static bool dlend_session_start(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
 
-	/* If users are still busy with the last session, announced.work kicks the link later. */
+	/* While users hear of the last session's end: announced.work kicks the link later. */
 	if (!READ_ONCE(link->announced.quiet) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();
@@ -687,7 +690,7 @@ static bool dlend_session_connected(struct dlend_link *link)
 	return !link->ops->link_is_up || link->ops->link_is_up(link->hw);
 }
 
-/* Look at everything that the peer can have changed. Return: milliseconds until the next step */
+/* Look at all that the peer may have changed. Return: milliseconds until the next step */
 static unsigned int dlend_session_step(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
