@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Aperture: an IOMMU domain of its own for the NTB function, one IOVA range in it, cut into slots.
- * Or, where this node is its own peer, only the book of what is in which slot, and views of it.
+ * Aperture: an IOMMU domain of its own for the NTB function, with one range of IO addresses, which
+ * is cut into slots.  If this node is its own peer, there is no domain: only records of the
+ * mappings in each slot, and views of them.
  *
  * Knows the IOMMU API and slots; neither NTB registers, nor VFIO, nor messages.
  */
@@ -58,8 +59,8 @@ module_param_named(p2p_window_percent, dlend_p2p_window_percent, uint, 0644);
 MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take; the rest is for RAM and BARs of guests");
 
 /*
- * Bytes that a mirror gets or gives up before the lock is released for a moment: a thread that
- * takes memory away from a guest waits for the lock.
+ * Bytes that a mirror maps or unmaps before it releases the lock for a moment: a thread that takes
+ * memory away from a guest waits for that lock.
  */
 #define DLEND_VIEW_SHARE	SZ_32M
 
@@ -71,7 +72,7 @@ bool dlend_unsafe_interrupts_allowed(void)
 }
 DLEND_EXPORT(dlend_unsafe_interrupts_allowed);
 
-/* Another device of the group that a driver uses would lose its DMA mappings. */
+/* If a driver uses another device of the group, that device would lose its DMA mappings. */
 static int dlend_aperture_other_user(struct device *dev, void *ours)
 {
 	if (dev == ours || !dev->driver)
@@ -109,9 +110,9 @@ static int dlend_aperture_say_other_user(struct device *dev, void *ours)
 }
 
 /*
- * A write to 0xfee00000 is an interrupt, and no domain has a say in that.  On most bridges a peer
- * can make its window lead there: the translation is in registers that it reaches.  So without
- * remapping it can raise any interrupt of this host: NMI, SMI and INIT among them.
+ * A write to 0xfee00000 is an interrupt; IOMMU domains do not translate it.  On most bridges a peer
+ * can make its window lead there, as it reaches the registers of the translation.  So without
+ * interrupt remapping it can raise any interrupt of this host, including NMI, SMI and INIT.
  */
 static int dlend_aperture_check_interrupts(struct device *dev, struct iommu_group *group)
 {
@@ -124,7 +125,7 @@ static int dlend_aperture_check_interrupts(struct device *dev, struct iommu_grou
 	return 0;
 }
 
-/* Can a device have a domain of its own?  Logs what is in the way, and what to do. */
+/* Can a device have a domain of its own?  If not, this logs the reason, and what to do. */
 static int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group)
 {
 	struct iommu_domain *now = iommu_get_domain_for_dev(dev);
@@ -166,7 +167,7 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 	n = dlend_paging_reserved(dev, true, &busy);
 	if (n < 0)
 		return n;
-	/* Try above 4 GiB first: below it is crowded. Try there only if the IOMMU is narrow. */
+	/* Above 4 GiB there is more room. Below, it is tried only if the IOMMU has few bits. */
 	err = dlend_span_pick(busy, n, &want, base);
 	if (err && !pg->shared) {
 		want.in.first = first;
@@ -198,7 +199,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bo
 	err = dlend_aperture_pick_base(ap->dev, ap->pg, ap->size, align, &ap->base);
 	if (err)
 		goto free_domain;
-	/* What a driver has mapped before it was kept below 4 GiB must not be there. */
+	/* The driver may have mapped memory here before it was limited to addresses below 4 GiB. */
 	if (ap->pg->shared && !dlend_paging_empty(ap->pg, ap->base, ap->size)) {
 		dev_err(ap->dev, "its driver has DMA memory above 4 GiB, where the aperture would be: boot without iommu.forcedac=1\n");
 		err = -EADDRINUSE;
@@ -263,7 +264,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	return ap;
 }
 
-/* Under the lock. The range is out of reach for everybody when this returns. */
+/* Under the lock. No device and no processor reaches the range when this returns. */
 static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64 size)
 {
 	dlend_views_unmap(&ap->views, offset, size);
@@ -284,7 +285,7 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 	mutex_unlock(&ap->lock);
 	if (!pg)
 		return;
-	/* Without the lock: domains of attached devices end under a group's mutex, and take it. */
+	/* Without the lock: this takes an IOMMU group's mutex, which is outside of the lock. */
 	if (!dlend_paging_end(pg))
 		dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
 	put_device(ap->dev);
@@ -342,8 +343,8 @@ static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want wan
 	if (err)
 		return err;
 	/*
-	 * Has peer-to-peer more than its share, with this slot, and with slots that lenders may not
-	 * have forgotten yet?  Without room, the error must not say so: thus it is asked last.
+	 * Does peer-to-peer have more than its share now?  Slots count that lenders may still use.
+	 * This is checked last: if there is no room at all, the error is -ENOSPC.
 	 */
 	st = dlend_aperture_sum(ap);
 	if (want.kind == DLEND_SLOT_P2P && st.bytes[want.kind] > st.p2p_limit) {
@@ -373,7 +374,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 }
 DLEND_EXPORT(dlend_slot_alloc);
 
-/* Under the lock. After a detach there is nothing left. */
+/* Under the lock. After a detach nothing is mapped. */
 static void dlend_slot_unmap_part(struct dlend_slot *slot, u64 at, u64 size)
 {
 	u64 done, offset = slot->offset + at;
@@ -430,11 +431,12 @@ static bool dlend_slot_inside(const struct dlend_slot *slot, u64 at, u64 size)
 /*
  * The largest page of an IOMMU that may be used, 0: any.
  *
- * A guest's memory is taken away region by region (a DIMM is unplugged, firmware is at work).  The
- * edges of regions are multiples of 2 MiB, but for what firmware carves out before any device is at
- * work.  To unmap a part of a larger IOMMU page, all of it has to go for a moment, and a device
- * would meet a hole beside that part.  So no page may hold more than an aligned 2 MiB.  Only a
- * gigantic page of the kernel may be mapped by one page: it belongs to one region of the guest.
+ * A guest's memory is taken away region by region, when a DIMM is unplugged, or when firmware
+ * remaps memory.  Edges of regions are multiples of 2 MiB, except for regions that firmware makes
+ * before any device is in use.  To unmap a part of a larger IOMMU page, all of that page has to be
+ * unmapped for a moment, and a device would find a hole beside the part.  So no page holds more
+ * than an aligned 2 MiB.  A gigantic page of the kernel is the exception: it belongs to one region
+ * of the guest.
  */
 static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 {
@@ -563,7 +565,7 @@ static bool dlend_aperture_inside(const struct dlend_aperture *ap, u64 offset, u
 	       size <= ap->size - offset;
 }
 
-/* Under the lock. The first piece of what is mapped in @offset..@end. */
+/* Under the lock. The first mapped piece in @offset..@end. Return: is there one? */
 static bool dlend_aperture_next_piece(struct dlend_aperture *ap, u64 offset, u64 end,
 				      struct dlend_piece *piece)
 {
@@ -574,7 +576,7 @@ static bool dlend_aperture_next_piece(struct dlend_aperture *ap, u64 offset, u64
 	return true;
 }
 
-/* Under the lock. Is it contiguous, and of that kind?  A BAR may have holes. */
+/* Under the lock. Is the range mapped contiguously, to RAM or to a BAR?  A BAR may have holes. */
 static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_view *view, bool mmio,
 			       phys_addr_t *phys)
 {
@@ -616,8 +618,8 @@ void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view)
 }
 
 /*
- * Under the lock.  Let @view grow over what is mapped, until it ends at @end or has got
- * DLEND_VIEW_SHARE.  It grows by whole pieces, so that no large page is cut.
+ * Under the lock.  Extend @view, and map into it, until it ends at @end or DLEND_VIEW_SHARE bytes
+ * were mapped.  It grows by whole pieces, so that no large page is cut.
  */
 static int dlend_aperture_view_grow(struct dlend_aperture *ap, struct dlend_view *view, u64 end)
 {
@@ -631,7 +633,7 @@ static int dlend_aperture_view_grow(struct dlend_aperture *ap, struct dlend_view
 		if (!err)
 			at = piece.offset + piece.size;
 	}
-	/* The view is told of what is mapped later in the part that it has now. */
+	/* From now on the view is told of new mappings in this part. */
 	view->size = (at - from < DLEND_VIEW_SHARE ? end : at) - view->offset;
 	if (!err)
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What only the link core does with an aperture. */
+/* Functions of an aperture that only the link core calls. */
 #ifndef DLEND_IOMMU_APERTURE_H
 #define DLEND_IOMMU_APERTURE_H
 
@@ -66,7 +66,7 @@ void dlend_aperture_release_all(struct dlend_aperture *ap);
 void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
 
 /**
- * dlend_aperture_hindered - is something in the way that an admin can remove while the host runs?
+ * dlend_aperture_hindered - is there an obstacle that an admin can remove while the host runs?
  * @dma_dev: device that is to have an aperture
  *
  * If so, dlend_aperture_create() fails with -EBUSY (a driver uses another device of the group) or
@@ -79,9 +79,8 @@ bool dlend_aperture_hindered(struct device *dma_dev);
  * dlend_aperture_detach - the device goes away: unmap everything, give its domain back
  * @ap: aperture; a second call does nothing
  *
- * The aperture stays as a set of numbers until dlend_aperture_destroy(): slots can still be freed,
- * mapping fails with -ENODEV.
- * Context: process, may sleep; takes the aperture's lock.
+ * The aperture stays, without mappings, until dlend_aperture_destroy(): slots can still be freed,
+ * and mapping fails with -ENODEV. Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_detach(struct dlend_aperture *ap);
 
@@ -95,7 +94,7 @@ void dlend_aperture_detach(struct dlend_aperture *ap);
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
- * dlend_aperture_view - find what is mapped in a range, and be told when it is unmapped
+ * dlend_aperture_view - find the memory behind a range, and be told when it is unmapped
  * @ap: aperture
  * @view: (in) its ops, offset and size are set
  * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claims on ranges of a domain, and how the next owner takes over; and the page tables that they
- * may leave behind: see claims.h.
+ * Claims on ranges of a domain, with the queue of owners of a range; and a limit for page tables
+ * that claims leave behind: see claims.h.
  *
  * Pure: no device, no lock, no kernel's domain.
  */
@@ -22,10 +22,10 @@
 
 /* Page tables */
 
-/* By kind of table: bits of the addresses that one maps, and of those that numbers can have. */
+/* Kinds of tables; of each kind, the bits of the range that one table maps. */
 enum { DLEND_TOUCHED_2M, DLEND_TOUCHED_1G, DLEND_TOUCHED_512G };
 static const unsigned int dlend_touched_bits[] = { 21, 30, 39 };
-#define DLEND_TOUCHED_MAX_BITS	(21 + 31)
+#define DLEND_TOUCHED_MAX_BITS	(21 + 31)	/* an IDA's numbers have 31 bits */
 
 void dlend_touched_init(struct dlend_touched *t)
 {
@@ -59,7 +59,7 @@ static int dlend_touched_table(struct dlend_touched *t, unsigned int kind, u64 a
 	return 0;
 }
 
-/* With the table that is above it. */
+/* A table of 1 GiB, and the one above it. */
 static int dlend_touched_1g(struct dlend_touched *t, u64 at, u64 most)
 {
 	return dlend_touched_table(t, DLEND_TOUCHED_512G, at, most) ?:
@@ -110,7 +110,7 @@ int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces,
  * @node: among the live ones, while it is live
  * @queue: live: head of the equal claims that wait, first come first; waiting: entry there
  * @of_owner: in the owner's list
- * @owner: who claims the range; NULL: the owner gave it up after the domain was blocked
+ * @owner: owner of the claim; NULL: it gave the claim up after the domain was blocked
  * @mirror: of a live claim that leads into an aperture
  */
 struct dlend_dma_claim {
@@ -137,7 +137,7 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 	dlend_touched_init(&c->touched);
 }
 
-/* Do both lead to the same place?  Then a transfer does not notice which of them is live. */
+/* Do both lead to the same place?  Then it makes no difference to a device which one is live. */
 static bool dlend_dma_claim_same_target(const struct dlend_dma_range *a,
 					const struct dlend_dma_range *b)
 {
@@ -236,7 +236,7 @@ static void dlend_dma_claim_unmap(struct dlend_claims *c, struct dlend_dma_claim
 	c->ops->unmapped(c, &claim->r);
 }
 
-/* The owner does not have @claim any more; @claim itself and its mapping stay. */
+/* Take @claim from its owner; the claim and its mapping stay. */
 static void dlend_dma_claim_disown(struct dlend_dma_claim *claim)
 {
 	if (!claim->owner)
@@ -334,9 +334,9 @@ static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 }
 
 /*
- * The end of a lease waits for maps and unmaps of its group, and with peer-to-peer for those of
- * other groups: so one range is no work without end.  1 GiB by 4 KiB pages takes some 10 ms.  What
- * is larger has to fit 2 MiB pages, as a BAR does, which is aligned to its size.
+ * The end of a lease waits for maps and unmaps of its group, and with peer-to-peer also of other
+ * groups.  So the work for one range is limited: 1 GiB by 4 KiB pages takes some 10 ms, and larger
+ * ranges must fit pages of 2 MiB, as BARs do, which are aligned to their size.
  */
 static bool dlend_claims_takes_long(const struct dlend_dma_range *r)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Claims: who maps what in the domain of a lent device.
+ * Claims: which owner maps which range in the domain of a lent group.
  *
- * Functions of one IOMMU group share a domain, and one guest that has two of them maps its memory
- * for each.  So a range can have several claims, one for each owner.  One is live: the domain has
- * what it leads to.  The others wait, and when the live one goes the next takes over.  The call
- * that ends the last claim on a range unmaps the range before it returns.
+ * Functions of one IOMMU group share a domain, and a guest that has two of them maps its memory for
+ * each.  So a range can have several claims, one for each owner.  One claim is live: its mapping is
+ * in the domain.  The others wait; when the live one goes, the next one takes over.  The call that
+ * ends the last claim on a range unmaps the range before it returns.
  *
- * Pure: numbers, mappings behind the seam of paging.h, mirrors behind an ops table.
+ * Pure: numbers, mappings behind the functions of paging.h, mirrors behind an ops table.
  */
 #ifndef DLEND_IOMMU_CLAIMS_H
 #define DLEND_IOMMU_CLAIMS_H
@@ -21,11 +21,11 @@
 struct dlend_claims;
 
 /*
- * Touched: how much memory the page tables of a domain may have taken by now.
+ * Touched: the page tables that a domain may have by now.
  *
- * The kernel frees a page table only when a call unmaps all that it could map (Linux 7.2,
- * generic_pt/iommu_pt.h, __unmap_range()).  So a borrower that maps a page, unmaps it, and goes on
- * at other addresses, makes the tables of a domain grow for as long as the domain is there.
+ * The kernel frees a page table only if one call unmaps the whole range of that table (Linux 7.2,
+ * generic_pt/iommu_pt.h, __unmap_range()).  So if a borrower maps and unmaps single pages at ever
+ * new addresses, the tables grow for as long as the domain exists.
  */
 
 /**
@@ -49,7 +49,7 @@ void dlend_touched_free(struct dlend_touched *t);
  * @t: tables
  * @first: (in) first address
  * @last: (in) last address
- * @pieces: (in) it is unmapped in pieces, by calls of their own; or this kernel frees no table
+ * @pieces: (in) it is unmapped in pieces, by several calls; or this kernel frees no tables
  * @most: (in) no more tables than this
  *
  * An address that was touched before costs nothing. If this fails, some of the range counts as
@@ -63,15 +63,15 @@ int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces,
  */
 #define DLEND_CLAIMS_MAX	16384
 /*
- * And what was mapped once may have left a page table on either side.  Besides, what is mapped by
- * mirrors may have left a table for each 2 MiB, wherever it was: so many times as the most that was
- * ever mapped at once.
+ * Each mapping may have left a page table at either end: the first number limits these.  Mirrors
+ * may have left a table for each 2 MiB that they ever mapped: for these there are so many tables
+ * more, for each 2 MiB of the largest amount of memory that was mapped at once.
  */
 #define DLEND_CLAIMS_TABLES_MAX	(2 * DLEND_CLAIMS_MAX)
 #define DLEND_CLAIMS_TABLES_OF	2
 
 /**
- * struct dlend_claims_ops - what claims cannot do themselves
+ * struct dlend_claims_ops - functions of the claims' user
  * @mirror: map what @r->ap has at @r->offset, now and later. Return: the mirror, or ERR_PTR
  * @unmirror: end a mirror: nothing of it is mapped when this returns
  * @unmapped: the domain does not lead to what @r says any more
@@ -88,8 +88,8 @@ struct dlend_claims_ops {
 /**
  * struct dlend_claims - all claims in one domain; the caller serialises
  * @pg: the domain
- * @ops: what claims cannot do themselves
- * @maps: what is mapped, but for mirrors
+ * @ops: functions of the user
+ * @maps: mappings, without those of mirrors
  * @live: live claims; no two overlap
  * @nr: claims in all
  * @bytes: of live claims, by kind of owner
@@ -113,7 +113,7 @@ struct dlend_claims {
  * dlend_claims_init - there is no claim
  * @c: (out) claims
  * @pg: (in) domain, empty
- * @ops: (in) what claims cannot do themselves
+ * @ops: (in) functions of the user
  *
  * Context: any.
  */

@@ -2,7 +2,7 @@
 /*
  * Domain of a lent IOMMU group: it translates guest-physical addresses to physical ones.
  *
- * Knows the IOMMU API; neither leases nor links nor where an address came from.
+ * Knows the IOMMU API; neither leases nor links nor the origin of an address.
  */
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -20,7 +20,7 @@
  * @dev: one device of the group, for messages
  * @lock: guards @claims and @mirrors; taken before an aperture's
  * @claims: who maps what
- * @mirrors: ranges whose mappings follow an aperture
+ * @mirrors: ranges whose mappings follow those of an aperture
  * @reserved: ranges that may not be mapped (MSI, firmware's own)
  */
 struct dlend_domain {
@@ -35,7 +35,7 @@ struct dlend_domain {
 };
 
 /*
- * struct dlend_mirror - a range of the domain that maps what a part of an aperture maps
+ * struct dlend_mirror - a range of the domain with the same mappings as a part of an aperture
  * @maps: of this range, in the domain; guarded by the aperture's lock while @view is registered
  */
 struct dlend_mirror {

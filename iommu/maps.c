@@ -3,9 +3,9 @@
  * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size; and views of an
  * aperture.
  *
- * Pure: numbers, and the domain behind the seam of paging.h; neither slots nor guests nor links.
- * What it says of iommu_map() is the API's own rule: page by page, the largest size that both
- * addresses are aligned to and that still fits.
+ * Pure: numbers, and the domain behind the functions of paging.h; neither slots nor guests nor
+ * links. This file relies on the rule by which iommu_map() chooses pages: one after the other, the
+ * largest size that both addresses are aligned to and that still fits.
  */
 #include <linux/align.h>
 #include <linux/bits.h>
@@ -54,7 +54,7 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 
 	if (!large || last - at < large / 2)
 		return last;
-	/* Half of it, so that the end, moved back to a page's edge, is still above @at. */
+	/* Half of that size: the end is moved back to a page's edge, and must stay above @at. */
 	end = ALIGN_DOWN(at + large / 2, cap);
 	return end - 1;
 }
@@ -179,7 +179,7 @@ static int dlend_run_map(struct dlend_maps *m, const struct dlend_run *r)
 	return 0;
 }
 
-/* On the loop no domain knows where pages of scattered runs lead: each page is remembered. */
+/* On the loop there is no domain, so the target of each page of a scattered run is recorded. */
 static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 {
 	u64 at;
@@ -228,7 +228,7 @@ static struct dlend_run *dlend_run_joinable(struct dlend_maps *m, u64 iova, u32 
 	return r && r->scattered && r->prot == prot ? r : NULL;
 }
 
-/* Take @r out of the books; its pages stay. */
+/* Take @r out of the records; its pages stay mapped. */
 static void dlend_run_take(struct dlend_maps *m, struct dlend_run *r)
 {
 	dlend_run_tree_remove(r, &m->runs);
@@ -303,8 +303,8 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 }
 
 /*
- * Remember [@first, @last] of the former run @old; with @map it is mapped again, too.  If that
- * fails the device's next access there is blocked: bad for the guest, safe for the host.
+ * Record [@first, @last] of the former run @old; with @map, map it again, too.  If that fails, the
+ * IOMMU blocks accesses there: bad for the guest, safe for the host.
  */
 static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first,
 				u64 last, bool map)
@@ -339,10 +339,11 @@ static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 }
 
 /*
- * Take [@first, @last], which lies inside @r, out of it.  What is left on either side keeps its
- * pages, except for a large page that straddles the edge: it is mapped again in smaller ones, and a
- * device that accesses it in between gets a fault.  No kernel up to 7.2 can split a page of a live
- * domain; a cap at map time keeps large pages away from edges where a later call may cut.
+ * Take [@first, @last], which lies inside @r, out of @r.  The parts on either side keep their
+ * pages, except for a large page that straddles an edge: the rest of that page is mapped again by
+ * smaller pages, and a device that accesses it in between gets a fault.  No kernel up to 7.2 can
+ * split a page of a domain in use.  A cap at map time keeps large pages away from edges of later
+ * calls.
  */
 static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
 {
@@ -502,7 +503,7 @@ int dlend_views_map(struct list_head *views, const struct dlend_piece *piece)
 	}
 	if (!err)
 		return 0;
-	/* The view that refused has nothing of the piece; those before it give it up again. */
+	/* The view that failed has nothing of the piece; the views before it unmap it again. */
 	list_for_each_entry_continue_reverse(view, views, node)
 		if (view->ops->map)
 			dlend_view_unmap(view, piece->offset, piece->size);

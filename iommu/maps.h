@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Mappings of one IOMMU domain, remembered: what is mapped where, and with which page sizes; and
- * views, which are told what is mapped and unmapped in a part of an aperture.
+ * Records of the mappings in one IOMMU domain, with their page sizes; and views, which are told of
+ * mappings and unmappings in a part of an aperture.
  *
- * The IOMMU API does not tell what it has mapped, and has no way to take a large page apart: to
- * unmap a part of one, all of it is unmapped and the rest mapped again, and a device that accesses
- * the rest in between gets a fault.  So a part that may be unmapped by itself later must share no
- * page with anything else.
+ * The IOMMU API does not tell which pages it has used, and cannot split a large page.  To unmap a
+ * part of one, all of it is unmapped and the rest is mapped again; a device that accesses the rest
+ * in between gets a fault.  So a part that may be unmapped separately must share no page with
+ * anything else.
  *
- * A peer reaches an aperture through the IOMMU of the NTB, so what is unmapped there is out of its
- * reach.  On the loop no IOMMU stands between.  So each user that reaches a part directly has a
- * view of it, and gives up what is unmapped before the unmapping returns.
+ * A peer reaches an aperture through the IOMMU of the NTB, which blocks accesses to unmapped
+ * memory.  On the loop there is no IOMMU in between.  So each user that reaches a part directly has
+ * a view of that part, and stops its accesses before an unmapping returns.
  *
  * The caller serialises.
  */
@@ -27,7 +27,7 @@ struct seq_file;
 struct dlend_paging;
 
 /**
- * struct dlend_page_run - what was mapped contiguously, in pieces of dlend_piece_last()
+ * struct dlend_page_run - a range that was mapped contiguously, in pieces of dlend_piece_last()
  * @first: first address
  * @last: last address, inclusive
  * @phys: where @first leads
@@ -69,14 +69,13 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);
 struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r);
 
 /**
- * struct dlend_maps - what is mapped in a domain by these functions; the caller serialises
- * @pg: domain, the caller's; NULL: nothing translates (the loop), and what is mapped is only
- *	remembered
- * @runs: what is mapped
+ * struct dlend_maps - mappings that these functions have made in a domain; the caller serialises
+ * @pg: domain, the caller's; NULL: there is no IOMMU (the loop), and mappings are only recorded
+ * @runs: the mappings
  * @pages: pages of the domain, by size
  * @bytes: mapped
  * @nr: how many runs
- * @scattered: without a domain: where each page leads that is in no long run
+ * @scattered: without a domain: the target of each page of scattered runs
  * @nr_pages: how many such pages
  */
 struct dlend_maps {
@@ -145,7 +144,7 @@ int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64
 bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
 
 /**
- * dlend_maps_next - the first piece of what is mapped in a range
+ * dlend_maps_next - the first mapped piece in a range
  * @m: (in) mappings
  * @iova: (in) first address
  * @last: (in) last address, inclusive
@@ -187,8 +186,8 @@ void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);
  * @view: view
  * @share: (in) bytes to give up, at most
  *
- * The view unmaps them first, and is told nothing about them after that.  So if they are unmapped
- * in the aperture, too, either the view is told, or it does not reach them any more.
+ * The view unmaps these bytes first, and is told nothing about them after that.  So if they are
+ * unmapped in the aperture, too, either the view is told, or it does not reach them any more.
  * Context: process, may sleep; the caller serialises. Return: is any of it left?
  */
 bool dlend_view_shrink(struct dlend_view *view, u64 share);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paging domains of the kernel's IOMMU API, behind the seam of paging.h.
+ * Paging domains of the kernel's IOMMU API, behind the functions of paging.h.
  *
- * Knows the IOMMU API; neither what is mapped where, nor for whom.
+ * Knows the IOMMU API; neither the mappings, nor their owners.
  */
 #include <linux/atomic.h>
 #include <linux/cc_platform.h>
@@ -52,11 +52,11 @@ static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 }
 
 /*
- * With No Snoop a device writes to memory without telling the caches of that host, and the guest
- * reads old data.  The IOMMU can forbid that, so that the lender need not be trusted to turn No
- * Snoop off.  What was mapped before does not count, so it is asked before anything is mapped: at
- * once, if the IOMMU says that it can; else once devices are attached (an IOMMU that cannot would
- * agree to an empty domain, and refuse devices later).
+ * With No Snoop a device's writes bypass the caches of the host, and the guest reads old data.  The
+ * IOMMU can forbid that, so this host need not trust the lender to turn No Snoop off.  It has to be
+ * asked before anything is mapped, as earlier mappings are not changed.  So it is asked at once if
+ * the IOMMU says that it can; else after devices are attached, because an IOMMU that cannot would
+ * agree for an empty domain, and refuse devices later.
  */
 static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 {
@@ -66,7 +66,7 @@ static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 
 static int dlend_paging_attach(struct dlend_paging *pg)
 {
-	/* By a shared one the device translates all the time, with or without an aperture in it. */
+	/* A shared domain is always attached, with or without an aperture in it. */
 	int err = pg->shared ? 0 : iommu_attach_group(pg->domain, pg->group);
 
 	if (!err)
@@ -76,7 +76,7 @@ static int dlend_paging_attach(struct dlend_paging *pg)
 
 static void dlend_paging_do_detach(struct dlend_paging *pg)
 {
-	/* With a DMA owner the group falls back to its blocking domain, not to identity. */
+	/* A group with a DMA owner gets its blocking domain now, not the identity domain. */
 	iommu_detach_group(pg->domain, pg->group);
 }
 
@@ -89,9 +89,9 @@ static int dlend_paging_first_device(struct device *dev, void *arg)
 }
 
 /*
- * A device that was unplugged has no group any more, so ask a device that is still in the group.  A
- * shared domain is the driver's: what was mapped here is unmapped by now, and nothing of ours is
- * attached.
+ * A device that was unplugged has no group any more, so this asks a device that is still in the
+ * group. A shared domain is the driver's, and its mappings for the aperture are unmapped by now, so
+ * it does not count as attached.
  */
 static bool dlend_paging_attached(struct dlend_paging *pg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paging domain: what dlend needs of one domain of the kernel's IOMMU API.  A seam: paging.c puts
- * the kernel behind it, the suites put a fake there.  It is called when a mapping changes, never
- * in the data path.
+ * Paging domain: one domain of the kernel's IOMMU API.  The functions are in an ops table, because
+ * the suites replace the kernel by a fake.  They are called when a mapping changes, never in the
+ * data path.
  */
 #ifndef DLEND_IOMMU_PAGING_H
 #define DLEND_IOMMU_PAGING_H
@@ -18,9 +18,9 @@ struct iommu_domain;
 struct iommu_group;
 
 /*
- * For what is allocated while mappings change.  When a link goes, they are cut at once, also if
- * this host is short of memory and swaps to a device behind that link: so code that is in the way
- * of a cut must not wait for I/O.
+ * For allocations while mappings change.  When a link goes, all its mappings are removed at once,
+ * even if this host is short of memory and swaps to a device behind that link.  So code that delays
+ * this must not wait for I/O.
  */
 #define DLEND_PAGING_GFP	(GFP_NOIO | __GFP_ACCOUNT)
 
@@ -134,7 +134,7 @@ static inline bool dlend_paging_detach(struct dlend_paging *pg)
  * dlend_paging_get - keep the domain; it may be detached while it is kept
  * @pg: domain that was not ended
  *
- * For those who unmap without a flush: what is flushed later frees page tables of that domain.
+ * This is for users that unmap without a flush: the later flush frees page tables of that domain.
  * Context: any. Return: @pg
  */
 static inline struct dlend_paging *dlend_paging_get(struct dlend_paging *pg)

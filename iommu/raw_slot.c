@@ -2,13 +2,13 @@
 /*
  * Raw slots: dlend/raw_slot.h.
  *
- * A raw slot is a view of its slot, so that it hears when the aperture is detached or the slot is
- * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock: its user
- * keeps the domain.
+ * A raw slot has a view of its slot, so it is told when the aperture is detached or the slot is
+ * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock; its user
+ * has a reference on the domain.
  *
- * When it is cut, its user goes on: it unmaps what it has mapped, and it maps.  None of that
- * reaches the aperture's domain any more.  A driver that is told of an error here would wait for
- * better times, and there are none: nvme does, for ever.
+ * After a raw slot was cut, its user goes on to map and unmap.  The aperture's domain is not
+ * changed by that any more.  The user gets no error: some drivers, nvme for one, try again for ever
+ * after an error.
  */
 #include <linux/iommu.h>
 #include <linux/sizes.h>
@@ -23,15 +23,15 @@
 
 DEFINE_STATIC_SRCU(dlend_raw_srcu);
 
-/* So many bytes are unmapped with interrupts off. */
+/* Bytes that are unmapped at once with interrupts off. */
 #define DLEND_RAW_CLEAR_BYTES	((u64)SZ_2M)
-/* And so many before others have their turn. */
+/* Bytes that are unmapped before other threads get their turn. */
 #define DLEND_RAW_CLEAR_AT_ONCE	SZ_64M
 
 /*
  * enum dlend_raw_phase - how far a raw slot is cut
- * @DLEND_RAW_OPEN: it is not
- * @DLEND_RAW_CUTTING: nothing is mapped any more, and pages are unmapped
+ * @DLEND_RAW_OPEN: it is not cut
+ * @DLEND_RAW_CUTTING: no new pages are mapped, and mapped ones are being unmapped
  * @DLEND_RAW_CUT: no page is mapped
  */
 enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
@@ -39,10 +39,9 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
 /*
  * struct dlend_raw_slot - see dlend/raw_slot.h
  * @base: IO address of its first byte
- * @domain: the aperture's, which the user keeps: what was unmapped before a cut may be flushed
- *	after it
+ * @domain: the aperture's; the user has a reference, as it may flush earlier unmaps after a cut
  * @phase: how far it is cut; readers are in dlend_raw_srcu
- * @clearing: for both who unmap its pages while it is being cut
+ * @clearing: while it is being cut, both the cut and the user unmap pages, under this lock
  */
 struct dlend_raw_slot {
 	struct dlend_aperture *ap;
@@ -82,7 +81,7 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d)
 }
 DLEND_EXPORT(dlend_raw_domains_put);
 
-/* The other one, user or cut, may have unmapped parts of it. */
+/* Parts of the range may have been unmapped: both the user and the cut call this. */
 static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
 {
 	struct iommu_domain *domain = raw->domain;
@@ -92,7 +91,7 @@ static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
 	spin_lock_irqsave(&raw->clearing, flags);
 	while (iova < end) {
 		done = iommu_iova_to_phys(domain, iova) ? iommu_unmap(domain, iova, end - iova) : 0;
-		/* Where nothing is, the IOMMU core does not say how far. */
+		/* For an unmapped address the IOMMU core does not tell the size of the hole. */
 		iova += done ?: PAGE_SIZE;
 	}
 	spin_unlock_irqrestore(&raw->clearing, flags);
@@ -125,8 +124,8 @@ static void dlend_raw_clear_slowly(struct dlend_raw_slot *raw, u64 at, u64 end)
 }
 
 /*
- * The aperture's lock is held.  The first call cuts all of it.  While its pages are unmapped, the
- * user's own are out of reach when its call returns, as always.
+ * The aperture's lock is held.  The first call cuts the whole slot.  If the user unmaps pages
+ * during the cut, these are out of reach when the user's call returns, as always.
  */
 static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 {
@@ -137,7 +136,7 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUTTING);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_clear_slowly(raw, 0, raw->slot->size);
-	/* The offsets may be somebody else's before the user flushes what it has unmapped. */
+	/* Another slot may get the offsets before the user has flushed its unmapped pages. */
 	iommu_flush_iotlb_all(raw->domain);
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUT);
 	synchronize_srcu(&dlend_raw_srcu);
@@ -156,7 +155,7 @@ static struct dlend_slot *dlend_raw_slot_reserve(struct dlend_aperture *ap, u64 
 	for (align = SZ_1G; align >= SZ_2M && IS_ERR(slot); align >>= 9)
 		if (size >= align)
 			slot = dlend_slot_alloc(ap, size, align, 0, DLEND_SLOT_RAM);
-	/* The user's large pages are large ones here, too: dlend_raw_slot_unmap() ends in none. */
+	/* Large pages of the user are large pages here, too, so no unmap ends within one. */
 	return size < SZ_2M ? dlend_slot_alloc(ap, size, 0, 0, DLEND_SLOT_RAM) : slot;
 }
 

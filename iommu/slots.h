@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Allocator of offsets in an aperture: best fit with alignment and phase, quarantine.
- * Knows offsets only; what is mapped there is the aperture's business.
+ * Knows offsets only, not the mappings there.
  */
 #ifndef DLEND_IOMMU_SLOTS_H
 #define DLEND_IOMMU_SLOTS_H
@@ -43,7 +43,7 @@ void dlend_slots_exit(struct dlend_slots *s);
 /**
  * dlend_slots_limit - allocate only below an offset from now on
  * @s: slots
- * @limit: (in) bytes; rounded down to pages. What is allocated beyond it stays
+ * @limit: (in) bytes; rounded down to pages. Slots beyond it stay
  *
  * Context: any.
  */

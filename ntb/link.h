@@ -32,9 +32,9 @@
  *   rx_work		channel.c: takes messages off the ring, wakes callers, queues requests.  In
  *			dlend_poll_wq, for the same reason
  *   jobs		channel.c: run users' message handlers.  Jobs about one device run one at a
- *			time and in order, jobs about different devices in parallel (queue.h).  A job
- *			may take a minute, and may wait for a peer that takes no replies: so jobs
- *			run in a workqueue of the link's own
+ *			time and in order, jobs about different devices in parallel (queue.h).
+ *			A job may take a minute, and may wait for a peer that takes no replies: so
+ *			jobs run in a workqueue of the link's own
  *   announced.work	session.c: runs users' link_up() and link_down(); waits for the jobs of a
  *			session that is over
  *

@@ -15,7 +15,7 @@ struct page;
 struct seq_file;
 struct dlend_aperture;
 
-/* Why a slot exists: shown in debugfs and sysfs. */
+/* The use of a slot, as debugfs and sysfs show it. */
 enum dlend_slot_kind { DLEND_SLOT_CTRL, DLEND_SLOT_RAM, DLEND_SLOT_BAR, DLEND_SLOT_IRQ,
 		       DLEND_SLOT_P2P, DLEND_SLOT_KINDS };
 
@@ -59,8 +59,8 @@ struct dlend_aperture_stat {
 /**
  * dlend_unsafe_interrupts_allowed - may a link go without interrupt remapping?
  *
- * A device that can write to the MSI range then makes this host see any interrupt: ask before that.
- * Context: any.
+ * Without remapping, a device that can write to the MSI range can raise any interrupt of this host.
+ * So this has to be asked before a device can do that. Context: any.
  */
 bool dlend_unsafe_interrupts_allowed(void);
 
@@ -73,9 +73,9 @@ bool dlend_unsafe_interrupts_allowed(void);
  *	address modulo 2 MiB, so that the IOMMU can use large pages)
  * @kind: (in) what it is used for
  *
- * Guests can do without peer-to-peer.  So its slots together get no more than
- * dlend_core.p2p_window_percent of an aperture, and never take the room that the RAM or the BARs of
- * another guest need. Slots in quarantine count until they are released.
+ * Guests can do without peer-to-peer.  So slots for peer-to-peer together get no more than
+ * dlend_core.p2p_window_percent of an aperture; the rest is for RAM and BARs of guests.  Slots in
+ * quarantine count until they are released.
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: slot or ERR_PTR: -ENOSPC; -EDQUOT peer-to-peer has used up its share; -ENOMEM; -EINVAL.
@@ -84,7 +84,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 				    enum dlend_slot_kind kind);
 
 /**
- * dlend_slot_free - unmap what is left, and free the offsets at once
+ * dlend_slot_free - unmap all of a slot, and free its offsets at once
  * @slot: slot, also of a detached aperture; gone when this returns
  *
  * Context: process, may sleep; takes the aperture's lock.
@@ -92,12 +92,12 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 void dlend_slot_free(struct dlend_slot *slot);
 
 /**
- * dlend_slot_quarantine - unmap now, use the offsets again later
+ * dlend_slot_quarantine - unmap a slot now, and free its offsets later
  * @slot: slot, also of a detached aperture; gone when this returns
  *
- * For a slot whose offsets the peer may still have.  It is unmapped (and the IOTLB flushed) when
- * this returns, but not allocated again before dlend_slot_release() or a new session.  If a session
- * has begun since it was allocated, there is no quarantine.
+ * This is for a slot whose offsets the peer may still use.  When this returns the slot is unmapped,
+ * and the IOTLB is flushed; its offsets are free after dlend_slot_release(), or when a new session
+ * begins.  If a session has begun since the slot was allocated, the offsets are free at once.
  *
  * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
  * Return: cookie for dlend_slot_release(), never 0.
@@ -139,9 +139,9 @@ struct dlend_pages {
 int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram);
 
 /**
- * struct dlend_piece - what is mapped contiguously in an aperture or a slot
- * @offset, @size: where, in bytes from the beginning of the one or the other
- * @phys: what is there, @mmio or RAM
+ * struct dlend_piece - a contiguous mapping in an aperture or a slot
+ * @offset, @size: where, in bytes from the beginning of the aperture or slot
+ * @phys: physical address of a BAR (@mmio) or RAM
  * @cap: no larger pages of an IOMMU than this, 0 = any
  * @prot: DLEND_PROT_*
  */
@@ -203,11 +203,11 @@ struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap);
 struct dlend_view;
 
 /**
- * struct dlend_view_ops - what a view does about changes; called with the aperture's lock held
- * @map: @piece is mapped now, @at bytes from the beginning of the view. All or nothing. NULL: what
- *	is mapped later is of no interest
- * @unmap: @size bytes from @at on are going: nothing of them is reached when this returns. It must
- *	not wait; there may be nothing mapped
+ * struct dlend_view_ops - called for changes in a view, with the aperture's lock held
+ * @map: @piece is mapped now, @at bytes from the beginning of the view. All or nothing. NULL: the
+ *	view is not told of new mappings
+ * @unmap: @size bytes from @at on are being unmapped: the user does not reach them any more when
+ *	this returns. It must not wait; there may be nothing mapped
  */
 struct dlend_view_ops {
 	int (*map)(struct dlend_view *view, u64 at, const struct dlend_piece *piece);
@@ -218,7 +218,7 @@ struct dlend_view_ops {
  * struct dlend_view - a user that reaches a part of an aperture without its IOMMU in between
  * @node: the aperture's
  * @offset, @size: the part, in bytes
- * @ops: what the user does about changes
+ * @ops: called for changes
  */
 struct dlend_view {
 	struct list_head node;
@@ -280,8 +280,8 @@ struct dlend_dma_range;
  * @claims: its ranges, private
  * @nr: how many
  * @kind: set by dlend_owner_init()
- * @lost: may be NULL: @r was to take another owner's place, but could not be mapped, so @owner does
- *	not have it any more. Within a call about that other owner, with the domain's lock held
+ * @lost: may be NULL: another owner gave up the range @r, for which @owner waited, but @r could not
+ *	be mapped, so @owner does not have it any more. Called with the domain's lock held
  */
 struct dlend_owner {
 	struct list_head claims;
@@ -313,7 +313,7 @@ static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_
  * @phys: where it leads, if @ap is NULL
  * @hole, @hole_end: offsets in the range, nothing is mapped between; none if @hole_end <= @hole
  * @ap, @offset: a mirror: it leads to what an aperture of this node has there, now and later
- * @thing, @part: name what is mapped. An equal range of another owner with the same names may lead
+ * @thing, @part: identify the target. An equal range of another owner with the same target may lead
  *	there by another way. Both 0: the guest's memory, of which there is one at each address
  */
 struct dlend_dma_range {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Capabilities of configuration space: one table for the lender, who decides what a borrower may
- * write, and for the borrower, who decides what a guest sees.  Pure: bytes in, bits out.  Context
- * of all functions: any.
+ * Capabilities of configuration space.  One table serves both sides: by it the lender decides which
+ * registers a borrower may write, and the borrower decides which registers a guest sees.  Pure:
+ * bytes in, bits out.  Context of all functions: any.
  */
 #ifndef DLEND_CAPS_H
 #define DLEND_CAPS_H
@@ -18,7 +18,7 @@
 #define DLEND_CAP_OWN		0x2	/* behind its header it is the device's own */
 #define DLEND_CAP_CLIP		0x4	/* may end where the next one starts */
 #define DLEND_CAP_SECRET	0x8	/* behind its head are addresses of the lender's host */
-#define DLEND_CAP_UNKNOWN	0x10	/* where it ends is not known */
+#define DLEND_CAP_UNKNOWN	0x10	/* its end is not known */
 
 /**
  * struct dlend_cap_rule - one register, as a guest has it
@@ -65,7 +65,7 @@ struct dlend_cap {
 };
 
 /**
- * struct dlend_caps - what is where in one configuration space
+ * struct dlend_caps - capabilities of one configuration space
  * @start: a bit for each word of 32 bits: a listed capability starts there, or the list breaks off
  * @own: a bit for each byte: a register of the device's own
  * @std: where the capabilities in the list are, in the device's order
@@ -88,14 +88,14 @@ extern const struct dlend_cap_rule dlend_cap_header_rules[];
 
 /**
  * dlend_caps_find - walk both lists, and find the registers that are the device's own
- * @caps: (out) what is where
+ * @caps: (out) capabilities
  * @space: (in) DLEND_CFG_SIZE bytes, as they are after a reset; not trusted. All ones where the
  *	device has nothing
- * @gaps: (in) whatever is in no known capability is the device's own, too
+ * @gaps: (in) registers that are in no known capability are the device's own, too
  *
  * The device's own are vendor-specific capabilities behind their headers, and gaps.  Headers, and
- * the place where the extended list begins, never are.  Where a list is broken, it is not known
- * what is in no capability.
+ * the place where the extended list begins, never are.  If a list is broken, its gaps are not
+ * known, and are not the device's own.
  */
 void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Link: one NTB connection between two nodes, as lender/ and borrower/ see it.  What is below (NTB
- * hardware, scratchpads, rings) is ntb/'s business; what is above never sees a physical address
- * of the peer.  A node that lends has one more link, to itself, so that its own guests borrow from
- * it as others do: nothing above knows the difference.
+ * Link: one NTB connection between two nodes, for lender/ and borrower/.  Only ntb/ knows NTB
+ * hardware, scratchpads and rings; upper layers never see a physical address of the peer.  A node
+ * that lends has one more link, to itself, so that its own guests borrow from it as others do;
+ * upper layers treat that link like all others.
  *
  * Life of a link: down -> hello -> test -> up, and back to down at any time.  Between the link_up()
  * and link_down() callbacks of a user the link is one *session*.
@@ -21,10 +21,10 @@ struct dentry;
 struct dlend_link;
 
 /*
- * Time-out of a call that resets a device. PCIe gives a device that is not ready a minute (CRS;
- * the kernel's PCIE_RESET_READY_POLL_MS), the kernel tries another method of reset after one that
- * failed, and another function's reset may be under way before. A dead peer is no reason for a
- * shorter one: its heartbeat ends the call.
+ * Time-out of a call that resets a device. A PCIe device may take a minute until it is ready (CRS;
+ * the kernel's PCIE_RESET_READY_POLL_MS). If one method of reset fails, the kernel tries another
+ * one, and the reset of another function may have to end first. A dead peer is no reason for a
+ * shorter time: without heartbeats the session, and with it the call, ends.
  */
 #define DLEND_RESET_TIMEOUT_MS	150000
 
@@ -56,8 +56,8 @@ const char *dlend_node_label(u16 node, char *label);
 struct dentry *dlend_debugfs(void);
 
 /*
- * What a peer or a guest can change is told this late, and no more often, as they may change it all
- * the time, and the queue of user space has events of other devices, too.
+ * Delay of an event, in ms, and shortest time between two, for a state that a peer or a guest can
+ * change. They may change it all the time, and user space gets events of other devices, too.
  */
 #define DLEND_UEVENT_DELAY_MS	20
 
@@ -152,8 +152,8 @@ void dlend_link_put(struct dlend_link *link);
  * @link: link; NULL: there is none
  * @session: its number; 0: a session that is over
  *
- * What was agreed with a peer (offsets, epochs, handles) holds for one session: code that keeps
- * such things keeps this with them.
+ * Offsets, epochs and handles that were agreed with a peer are valid for one session only. Code
+ * that keeps them keeps this with them.
  */
 struct dlend_session_ref {
 	struct dlend_link *link;
@@ -219,8 +219,8 @@ int dlend_links_each(bool up, int (*fn)(struct dlend_link *link, void *arg), voi
 
 /**
  * struct dlend_requesters - which of this node's PCI functions are to pass over a link
- * @keep: (in) a bit for each id: those that pass already go on to, others do not any more
- * @add: (in) a bit for each id that is to pass besides
+ * @keep: (in) a bit for each id: if its requests pass now, they go on to pass
+ * @add: (in) a bit for each id whose requests shall pass. All others do not pass any more
  * @places: (out) on -ENOSPC: how many the hardware has
  * @free: (out) on -ENOSPC: how many of these are free
  * @needed: (out) on -ENOSPC: how many @add needs
@@ -236,11 +236,10 @@ struct dlend_requesters {
  * @link: link, up or not
  * @these: (in, out) each id under which their requests show
  *
- * Most hardware lets all pass.  What does not may forget by a reset, after which a new session
- * begins; it is told that nothing passes any more when it goes.
- * Context: process, may sleep; takes the lock of the link's bring-up.
- * Return: 0; -ENODEV the hardware is gone; or all is as before: -ENOSPC it has no room; -EAGAIN
- * try again; -EIO it refuses.
+ * Most hardware lets all requests pass.  Other hardware may lose this setting in a reset, after
+ * which a new session begins.  When the link goes, its requesters do not pass any more.  Context:
+ * process, may sleep; takes the lock of the link's bring-up.  Return: 0; -ENODEV the hardware is
+ * gone; or all is as before: -ENOSPC it has no room; -EAGAIN try again; -EIO it refuses.
  */
 int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these);
 
@@ -287,14 +286,14 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *msg);
 
 /**
- * dlend_link_catch_up - wait until everything is handled that came before this moment
+ * dlend_link_catch_up - wait until all requests are handled that have come before this moment
  * @link: (in) link
  * @side: (in) requests for this side of the node; DLEND_TO_NOBODY: all
  * @ms: (in) milliseconds to wait, at most; UINT_MAX: as long as it takes
  *
- * A reply reaches its caller at once, while what the peer has posted before it may be handled
- * later. Context: process, may sleep; not from struct dlend_link_user's ops. Return: false: some of
- * it is not done yet.
+ * A reply reaches its caller at once, while earlier posts of the peer may be handled later.
+ * Context: process, may sleep; not from struct dlend_link_user's ops. Return: false: the time was
+ * too short.
  */
 bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsigned int ms);
 
@@ -314,12 +313,12 @@ void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
 extern struct lockdep_map dlend_peer_map;
 
 /**
- * dlend_waits_for_no_peer - a lock is one that others need, whatever a peer does
- * @lock: (in) mutex; what is said of it holds for all of its class
+ * dlend_waits_for_no_peer - code that has this lock must not wait for a peer
+ * @lock: (in) mutex; the rule is for all of its class
  *
- * A kernel with lockdep reports, from then on, code that waits for a peer while such a lock is
- * held, or while a lock is held under which one is taken. Elsewhere this is nothing.
- * Context: process; the lock may be taken here.
+ * From then on a kernel with lockdep reports code that waits for a peer while such a lock is held,
+ * or while a lock is held under which such a lock is taken. Other kernels do nothing here. Context:
+ * process; the lock may be taken here.
  */
 #define dlend_waits_for_no_peer(lock) do {		\
 	lock_map_acquire(&dlend_peer_map);		\
@@ -384,15 +383,15 @@ u64 dlend_link_window_bytes(const struct dlend_link *link);
 
 /**
  * dlend_link_dma_map - let a lent device reach a range of the peer's aperture
- * @link: outlives what is mapped
+ * @link: link, which has to outlive the mapping
  * @dom: the device's domain
  * @owner: whose range it is
  * @r: its iova, size, prot, and its offset in the peer's aperture (not trusted), page aligned; the
  *	rest is filled in here, in a copy
  *
- * What the peer unmaps there is out of the device's reach at once, what it maps later is in reach.
- * dlend_domain_unmap() ends it. Context: process, may sleep.
- * Return: as dlend_domain_map(), and as dlend_window_open().
+ * If the peer unmaps memory there, the device does not reach it any more; if the peer maps other
+ * memory there later, the device reaches that. dlend_domain_unmap() ends this. Context: process,
+ * may sleep. Return: as dlend_domain_map(), and as dlend_window_open().
  */
 int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
 		       struct dlend_owner *owner, const struct dlend_dma_range *r);
@@ -406,9 +405,9 @@ int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
 int dlend_loop_open(void);
 
 /*
- * Interrupts across a link.  The borrower opens a sink; the lender fires into it.  No edge is
- * lost: every vector has a counter that only the lender writes, the ring is only a hint where
- * to look.
+ * Interrupts across a link.  The borrower opens a sink, and the lender fires into it.  No interrupt
+ * is lost: every vector has a counter, which only the lender writes; a ring of hints says where to
+ * look.
  */
 struct dlend_irq_sink;
 
@@ -436,7 +435,7 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
  */
 void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked);
 
-/** dlend_irq_sink_tell - fill in for the lender where the sink is. Context: any. */
+/** dlend_irq_sink_tell - fill in place and handle of a sink, for the lender. Context: any. */
 void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p);
 
 /*
@@ -448,7 +447,7 @@ struct dlend_irq_direct;
 /**
  * struct dlend_party - who uses a device
  * @pid: number of a process
- * @since: when it began, in ns since this host booted: a later one may have the same number
+ * @since: when it began, in ns since this host booted: a later process may have the same number
  */
 struct dlend_party {
 	pid_t pid;
@@ -479,7 +478,7 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct d
 					       void *arg, const char **why);
 
 /**
- * dlend_irq_direct_set - have so many vectors; none of the new ones is in use
+ * dlend_irq_direct_set - make vectors; none of the new ones is in use
  * @set: set
  * @mode: (in) DLEND_IRQ_MSI or DLEND_IRQ_MSIX; the same in all calls
  * @count: (in) how many; only the number of MSI-X vectors can grow, none is taken away
@@ -497,9 +496,9 @@ int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode,
  * @set: set
  * @vector: (in) number; one that is in use stays so
  *
- * Until then it takes nothing of a processor, and the IOMMU blocks and reports what is written for
- * it. Context: process, may sleep; no other call for @set at the same time.
- * Return: 0; -EINVAL there is none of this number; -ENOSPC no processor has room for it; -ENOMEM.
+ * Before, it uses no vector of a processor, and the IOMMU blocks and reports writes for it.
+ * Context: process, may sleep; no other call for @set at the same time. Return: 0; -EINVAL there is
+ * none of this number; -ENOSPC no processor has room for it; -ENOMEM.
  */
 int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector);
 
@@ -519,10 +518,9 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
  * dlend_irq_direct_bind - have a processor handle a vector
  * @set: set
  * @vector: (in) that none of this number is in use is fine
- * @cpu: (in) processor; the vector stays where it is if that one is not online
+ * @cpu: (in) processor; if it is not online, the vector stays with its processor
  *
- * What is written for the vector stays the same. Context: process; no other call for @set at
- * the same time.
+ * The vector's message stays the same. Context: process; no other call for @set at the same time.
  */
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu);
 
@@ -559,7 +557,7 @@ int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys);
 struct dlend_irq_source;
 
 /**
- * dlend_link_messages - read what the vectors of a device shall write
+ * dlend_link_messages - read the messages that a device's vectors have to write
  * @link: link to the borrower
  * @table: (in) from struct dlend_p_direct (not trusted)
  * @count: (in) how many, up to DLEND_MAX_VECTORS
@@ -577,7 +575,7 @@ int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
  * dlend_irq_source_open - the lender's side: where interrupts of a device go
  * @link: link to the borrower; a reference is kept
  * @offset: (in) counters in the borrower's aperture, from struct dlend_p_borrow (not trusted)
- * @handle: (in) what names the sink in the ring of hints (not trusted)
+ * @handle: (in) number of the sink in the ring of hints (not trusted)
  *
  * The counters are all 0 now. One is read through the window.
  * Context: process, may sleep; no lock that others wait for.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Lower seam of the link core: what it needs of the hardware that joins two nodes.  Implemented
- * by ntb/client.c for the kernel's NTB API, and by ntb/loop.c for a node that is its own peer.
+ * The hardware that joins two nodes, for the link core.  ntb/client.c implements this for the
+ * kernel's NTB API, and ntb/loop.c for a node that is its own peer.
  */
 #ifndef DLEND_LINK_HW_H
 #define DLEND_LINK_HW_H
@@ -35,10 +35,10 @@ struct dlend_requesters;
  *	window; @offset is where they begin in it. NULL or -ENODEV: there is none; -ENOSPC it is too
  *	small for its alignment. Process context
  * @spare_clear: undo that
- * @admit: let these requesters pass to the peer, and this host's own, but no others. What the
- *	hardware has forgotten by a reset has to be said again. NULL: it lets all pass. On an error
- *	all is as before: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again; -ENODEV it
- *	does not answer. Process context
+ * @admit: let requests of these requesters, and of this host's processors, pass to the peer, but no
+ *	others. To be called again after a reset of the hardware. NULL: it lets all pass. On an
+ *	error nothing has changed: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again;
+ *	-ENODEV it does not answer. Process context
  * @requesters_free: for how many requesters more it has room; -ENODATA it lets all pass; -ENODEV it
  *	does not answer. NULL: it lets all pass. Process context
  * @link_is_up: does the hardware see its peer? NULL: it always does. Process context
@@ -106,7 +106,7 @@ struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *h
 void dlend_link_remove(struct dlend_link *link);
 
 /**
- * dlend_link_kick - let the bring-up look now: the hardware's link changed, or something else did
+ * dlend_link_kick - have the bring-up make a step now, as something has changed
  * @link: link
  *
  * Context: any.

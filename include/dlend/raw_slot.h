@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Raw slot: a slot whose pages are mapped and unmapped one by one by a user that keeps its own
- * records, in atomic context, too.  The kernel's own DMA mappings are of that kind (native/): there
- * is one for each buffer of each transfer, and the IOMMU core knows what it has mapped.
+ * Raw slot: a slot whose user maps and unmaps single pages, in atomic context, too, and has its own
+ * records of them.  The kernel's own DMA mappings are of that kind (native/): there is one for each
+ * buffer of each transfer.
  *
- * What is mapped there does not count in struct dlend_aperture_stat, and no view sees it.
+ * Mappings in a raw slot do not count in struct dlend_aperture_stat, and views are not told of
+ * them.
  */
 #ifndef DLEND_RAW_SLOT_H
 #define DLEND_RAW_SLOT_H
@@ -21,11 +22,11 @@ struct iommu_iotlb_gather;
 
 /**
  * struct dlend_raw_domains - domains of the kernel's for one user of raw slots
- * @reach: of the NTB's function: all raw slots of an aperture are mapped in it, so this is what
- *	dlend_raw_slot_unmap() leaves to be flushed
- * @memory: no device is attached to it. The user maps there, at IO addresses of its own, all that it
- *	maps in raw slots, and what would have been there if a slot were not cut: so it knows where
- *	its pages lead, whatever happens to a slot
+ * @reach: the domain of the NTB's function. It has the mappings of all raw slots of an aperture,
+ *	and has to be flushed after dlend_raw_slot_unmap()
+ * @memory: a domain without a device. The user maps here, at its own IO addresses, all that it maps
+ *	in raw slots, and goes on to do so after a slot was cut: so this domain always tells where
+ *	an address leads
  * @pg: keeps @reach when the aperture is detached
  */
 struct dlend_raw_domains {
@@ -65,7 +66,7 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 					   struct dlend_aperture *ap, u64 size);
 
 /**
- * dlend_raw_slot_close - unmap what is left, and give the offsets back
+ * dlend_raw_slot_close - unmap all of a raw slot, and free its offsets
  * @raw: raw slot; gone when this returns
  * @acked: (in) true: the peer has said that it does not use the offsets any more. false: they stay
  *	in quarantine until the next session
@@ -93,8 +94,8 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
  * @raw: raw slot
  * @at: (in) where, bytes from its beginning
  * @size: (in) bytes
- * @gather: (in, out) what is to be flushed in dlend_raw_domains.reach; nothing once it was cut:
- *	what was mapped is out of reach already
+ * @gather: (in, out) to be flushed in dlend_raw_domains.reach; nothing is added once the slot was
+ *	cut, as its pages are out of reach already
  *
  * Context: any.
  */
