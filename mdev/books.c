@@ -240,34 +240,31 @@ static bool dlend_block_shrinks(const struct dlend_block *block, u64 now_ms)
 	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
 }
 
-/* @block had @had bytes a moment ago. */
-static void dlend_block_lose(struct dlend_block *block, u64 had, u64 now_ms)
-{
-	if (block->leaves || block->pinned == had)
-		return;
-	if (!block->expected || block->came)
-		block->first_ms = now_ms;
-	block->last_ms = now_ms;
-	block->came = false;
-	/* If not all came back that was missing before, the rest of it is still expected. */
-	block->expected = max(block->expected, had);
-	/*
-	 * Decide it here and not at the end of a build: losses may disturb each build before it
-	 * gets to an end.
-	 */
-	block->leaves = dlend_block_shrinks(block, now_ms);
-}
-
 u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out)
 {
 	u64 had[DLEND_REMAP_BLOCKS], count;
+	struct dlend_block *block;
 	u32 i;
 
 	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
 		had[i] = x->low[i].pinned;
 	count = dlend_books_take_range(x, gpa, last, out);
-	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
-		dlend_block_lose(&x->low[i], had[i], now_ms);
+	for (i = 0; i < DLEND_REMAP_BLOCKS; i++) {
+		block = &x->low[i];
+		if (block->leaves || block->pinned == had[i])
+			continue;
+		if (!block->expected || block->came)
+			block->first_ms = now_ms;
+		block->last_ms = now_ms;
+		block->came = false;
+		/* If not all came back that was missing before, the rest is still expected. */
+		block->expected = max(block->expected, had[i]);
+		/*
+		 * Decide it here and not at the end of a build: losses may disturb each build
+		 * before it gets to an end.
+		 */
+		block->leaves = dlend_block_shrinks(block, now_ms);
+	}
 	return count;
 }
 
@@ -343,20 +340,15 @@ void dlend_books_kill_all(struct dlend_books *x,
 	}
 }
 
-/* May @chunk, which overlaps @extent, be mapped in its slot? */
-static bool dlend_extent_fits(const struct dlend_extent *extent, const struct dlend_chunk *chunk)
-{
-	return chunk->gpa >= extent->gpa && dlend_chunk_end(chunk) <= dlend_extent_end(extent) &&
-	       chunk->prot == extent->prot;
-}
-
 /* Is there a loose chunk in @extent's place that cannot join it? */
 static bool dlend_extent_blocked(struct dlend_books *x, const struct dlend_extent *extent)
 {
 	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
+	u64 end = dlend_extent_end(extent);
 
-	for (; chunk && chunk->gpa < dlend_extent_end(extent); chunk = dlend_books_next(x, chunk))
-		if (!chunk->extent && !dlend_extent_fits(extent, chunk))
+	for (; chunk && chunk->gpa < end; chunk = dlend_books_next(x, chunk))
+		if (!chunk->extent && (chunk->gpa < extent->gpa || dlend_chunk_end(chunk) > end ||
+				       chunk->prot != extent->prot))
 			return true;
 	return false;
 }
@@ -540,24 +532,17 @@ static struct dlend_unmap_call *dlend_unmap_calls_find(struct dlend_unmap_calls 
 	return NULL;
 }
 
-/* An entry that is empty, or the shared one. */
-static struct dlend_unmap_call *dlend_unmap_calls_take(struct dlend_unmap_calls *u, u64 now_ms)
-{
-	struct dlend_unmap_call *r = u->range;
-
-	while (r < dlend_unmap_calls_shared(u) && !dlend_unmap_call_over(r, now_ms))
-		r++;
-	if (dlend_unmap_call_over(r, now_ms))
-		*r = (struct dlend_unmap_call){ .gpa = U64_MAX };
-	return r;
-}
-
 void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms)
 {
 	struct dlend_unmap_call *r = dlend_unmap_calls_find(u, gpa, last);
 
 	if (!r) {
-		r = dlend_unmap_calls_take(u, now_ms);
+		/* An entry that is empty, or the shared one. */
+		for (r = u->range; r < dlend_unmap_calls_shared(u); r++)
+			if (dlend_unmap_call_over(r, now_ms))
+				break;
+		if (dlend_unmap_call_over(r, now_ms))
+			*r = (struct dlend_unmap_call){ .gpa = U64_MAX };
 		r->gpa = min(r->gpa, gpa);
 		r->last = max(r->last, last);
 	}

@@ -214,49 +214,16 @@ static u64 dlend_search_max(void)
 	return 1ULL << min(DLEND_PHYS_BITS, DLEND_PHYS_BITS_MAX);
 }
 
-static u64 dlend_search_known_end(struct dlend_memory *mem)
-{
-	u64 gpa = 0, last = 0, next;
-
-	do {
-		last = dlend_search_known(mem, gpa, &next) ?: last;
-		gpa = last > gpa ? last : next;
-	} while (gpa != U64_MAX);
-	return last;
-}
-
 /* Where the slots are not known: the end (exclusive) of where RAM is looked for. */
 static u64 dlend_search_near_max(struct dlend_memory *mem)
 {
-	return min(dlend_search_max(),
-		   max(dlend_search_known_end(mem), (u64)SZ_4G) + DLEND_ABOVE_KNOWN);
-}
+	u64 gpa = SZ_4G, last = gpa, next;
 
-/* What is due */
-
-/* This build takes over all that is due, to look there. */
-static void dlend_search_take_due(struct dlend_memory *mem, u32 how)
-{
-	struct dlend_ram *ram = mem->ram;
-
-	guard(mutex)(&ram->lock);
-	mem->how = how;
-	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
-	mem->due = ram->due;
-	memset(&ram->due, 0, sizeof(ram->due));
-}
-
-/* The build is over; with an error, what it looked at is due again. */
-static void dlend_search_end(struct dlend_memory *mem, int err)
-{
-	struct dlend_ram *ram = mem->ram;
-
-	/* The build did not reach its end, or what it found is gone again. */
-	if (err)
-		dlend_ram_due(ram, &mem->due);
-	dlend_ranges_clear(&mem->due);
-	dlend_ranges_clear(&mem->walk);
-	WRITE_ONCE(ram->holes, true);
+	do {
+		last = max(last, dlend_search_known(mem, gpa, &next));
+		gpa = last > gpa ? last : next;
+	} while (gpa != U64_MAX);
+	return min(dlend_search_max(), last + DLEND_ABOVE_KNOWN);
 }
 
 void dlend_memory_rescan(struct dlend_memory *mem)
@@ -298,22 +265,28 @@ static int dlend_search_probe(struct dlend_memory *mem)
  */
 static int dlend_search_run(struct dlend_memory *mem, u32 how)
 {
-	const struct dlend_books *books = &mem->ram->books;
+	struct dlend_ram *ram = mem->ram;
 	unsigned int probes = 0;
 	u64 had;
 	int err;
 
 	mem->pin_err = 0;
-	dlend_search_take_due(mem, how);
+	mem->how = how;
+	/* This build takes over all that is due, to look there. */
+	mutex_lock(&ram->lock);
+	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
+	mem->due = ram->due;
+	memset(&ram->due, 0, sizeof(ram->due));
+	mutex_unlock(&ram->lock);
 	/*
 	 * Pinning takes seconds, and nothing says when memory that is not pinned comes or goes.  So
 	 * all holes are tried again after something was pinned: some thousand calls, which fail at
 	 * once.
 	 */
 	do {
-		had = READ_ONCE(books->pinned_bytes);
+		had = READ_ONCE(ram->books.pinned_bytes);
 		err = dlend_watch_read_slots(mem) ?: dlend_search_probe(mem);
-	} while (!err && READ_ONCE(books->pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
+	} while (!err && READ_ONCE(ram->books.pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
 	/* There is RAM of which not one page can be pinned.  It is out of reach, too. */
 	if (err && err != -EINTR && !mem->announced)
 		dlend_search_tell(mem);
@@ -430,20 +403,6 @@ MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may 
 
 /* Settle */
 
-/*
- * If VFIO is still unmapping, or about to call the next device, it would disturb this build at
- * once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin() sees to
- * that.
- */
-static void dlend_build_settle(const struct dlend_memory *mem)
-{
-	unsigned int turns = DLEND_SETTLE_TURNS;
-
-	while (turns-- && READ_ONCE(mem->ram->ap) && !dlend_memory_user.stop(mem->v) &&
-	       dlend_pin_unmaps_under_way(mem->ram->vm))
-		msleep(DLEND_TURN_MS);
-}
-
 /* Count builds that repair a loss.  Too many are not the work of firmware, and would never end. */
 static int dlend_build_count_repair(struct dlend_memory *mem)
 {
@@ -509,37 +468,34 @@ static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 	return 0;
 }
 
-/* Is all back that was lost, or has it had the time to come back? */
-static int dlend_build_await_lost(struct dlend_memory *mem)
-{
-	struct dlend_books *books = &mem->ram->books;
-	u64 missing, now = dlend_ram_now_ms();
-
-	guard(mutex)(&mem->ram->lock);
-	missing = dlend_books_missing(books, now);
-	if (!missing) {
-		dlend_books_accept(books, now);
-		return 0;
-	}
-	mem->stat.waits++;
-	trace_dlend_window(mem->vdev->dev, "missing", missing, -EAGAIN);
-	return -EAGAIN;
-}
-
 static int dlend_build_find(struct dlend_memory *mem, u32 how)
 {
-	int err = dlend_build_lock(mem, &mem->ram->search_lock);
+	struct dlend_ram *ram = mem->ram;
+	u64 missing, now;
+	int err;
 
+	err = dlend_build_lock(mem, &ram->search_lock);
 	if (err)
 		return err;
 	err = dlend_search_run(mem, how);
-	mutex_unlock(&mem->ram->search_lock);
-	if (!err)
-		return dlend_build_await_lost(mem);
+	mutex_unlock(&ram->search_lock);
 	if (err == -EINTR)
 		return -EAGAIN;
-	dlend_report_probe(mem, err);
-	return err;
+	if (err) {
+		dlend_report_probe(mem, err);
+		return err;
+	}
+	/* Is all back that was lost, or has it had the time to come back? */
+	guard(mutex)(&ram->lock);
+	now = dlend_ram_now_ms();
+	missing = dlend_books_missing(&ram->books, now);
+	if (missing) {
+		mem->stat.waits++;
+		trace_dlend_window(mem->vdev->dev, "missing", missing, -EAGAIN);
+		return -EAGAIN;
+	}
+	dlend_books_accept(&ram->books, now);
+	return 0;
 }
 
 /* Part, map, tell */
@@ -569,16 +525,6 @@ static int dlend_build_finish(struct dlend_memory *mem)
 static bool dlend_build_untold(const struct dlend_extent *extent, u32 unused)
 {
 	return !dlend_told_anybody(&extent->told);
-}
-
-/*
- * The layout has changed.  All pins stay.  Extents that no lender has heard of leave the books: the
- * next build may form others.
- */
-static void dlend_build_postpone(struct dlend_memory *mem)
-{
-	guard(mutex)(&mem->ram->lock);
-	dlend_ram_map_kill(mem->ram, dlend_build_untold, 0);
 }
 
 static int dlend_build_stages(struct dlend_memory *mem, u32 how)
@@ -612,16 +558,23 @@ static int dlend_build_run(struct dlend_memory *mem, u32 how)
 	/* A message that failed because the link went down says nothing about the layout. */
 	if (err && !READ_ONCE(mem->ram->ap))
 		err = -ENOTCONN;
-	if (err == -EAGAIN)
-		dlend_build_postpone(mem);
-	else if (err)
+	if (err && err != -EAGAIN)
 		dlend_loss_undo(mem);
+	if (err != -EAGAIN)
+		return err;
+	/*
+	 * The layout has changed.  All pins stay.  Extents that no lender has heard of leave the
+	 * books: the next build may form others.
+	 */
+	guard(mutex)(&mem->ram->lock);
+	dlend_ram_map_kill(mem->ram, dlend_build_untold, 0);
 	return err;
 }
 
 int dlend_memory_build(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
+	unsigned int turns = DLEND_SETTLE_TURNS;
 	u64 calls;
 	int err;
 
@@ -630,11 +583,23 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	if (err)
 		return err;
 	calls = mem->stat.pin_calls;
-	dlend_build_settle(mem);
+	/*
+	 * If VFIO is still unmapping, or about to call the next device, it would disturb this build
+	 * at once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin()
+	 * sees to that.
+	 */
+	while (turns-- && READ_ONCE(ram->ap) && !dlend_memory_user.stop(mem->v) &&
+	       dlend_pin_unmaps_under_way(ram->vm))
+		msleep(DLEND_TURN_MS);
 	err = dlend_build_begin(mem);
 	if (!err) {
 		err = dlend_build_run(mem, how);
-		dlend_search_end(mem, err);
+		/* It did not reach its end, or what it found is gone again: look there again. */
+		if (err)
+			dlend_ram_due(ram, &mem->due);
+		dlend_ranges_clear(&mem->due);
+		dlend_ranges_clear(&mem->walk);
+		WRITE_ONCE(ram->holes, true);
 		mem->stat.last_build_calls = mem->stat.pin_calls - calls;
 	}
 	trace_dlend_window(mem->vdev->dev, err ? "failed" : "standing",

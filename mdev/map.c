@@ -223,21 +223,18 @@ static void dlend_map_settle(struct dlend_ram *ram)
 	dlend_members_reopen(ram, true);
 }
 
-static int dlend_map_form(struct dlend_memory *mem)
-{
-	CLASS(dlend_charge, charge)(&mem->vmm);
-	guard(mutex)(&mem->ram->lock);
-	return dlend_memory_disturbed(mem) ? -EAGAIN :
-					     dlend_books_form(&mem->ram->books, mem->build);
-}
-
 int dlend_map_new(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	ktime_t start = ktime_get();
-	int ret = dlend_map_form(mem);
 	u64 gpa = 0;
+	int ret;
 
+	scoped_guard(mutex, &ram->lock) {
+		CLASS(dlend_charge, charge)(&mem->vmm);
+		ret = dlend_memory_disturbed(mem) ? -EAGAIN :
+						    dlend_books_form(&ram->books, mem->build);
+	}
 	if (ret)
 		return ret;
 	/* A run at a time, so that a dma_unmap never waits long for ram->lock. */
@@ -300,16 +297,6 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news new
 	}
 }
 
-/* May this be said for @mem now?  -ENOENT: no need to, a closed lease is being returned. */
-static int dlend_tell_allowed(const struct dlend_memory *mem, enum dlend_news news)
-{
-	if (!mem || mem->closed)
-		return -ENOENT;
-	if (!mem->ram->ap)
-		return -ENOTCONN;
-	return news == DLEND_NEWS_NEW && dlend_memory_disturbed(mem) ? -EAGAIN : 0;
-}
-
 /*
  * Send one message to the lender of member @id, if there is something to say.
  * Return: how many extents it was about, or an error.
@@ -319,13 +306,19 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 	struct dlend_memory *mem;
 	struct dlend_p_dma *dma;
 	struct dlend_msg req;
-	int err, count = 0;
+	int err = 0, count = 0;
 
 	lockdep_assert_held(&ram->build_lock);
 	mutex_lock(&ram->lock);
 	mem = ram->member[id];
-	err = dlend_tell_allowed(mem, news);
-	if (!err) {
+	/* A closed lease is being returned: its lender need not be told. */
+	if (mem && mem->closed)
+		mem = NULL;
+	if (mem && !ram->ap) {
+		err = -ENOTCONN;
+	} else if (mem && news == DLEND_NEWS_NEW && dlend_memory_disturbed(mem)) {
+		err = -EAGAIN;
+	} else if (mem) {
 		dma = dlend_msg_init(&req, news == DLEND_NEWS_NEW ? DLEND_MSG_DMA_MAP :
 				     DLEND_MSG_DMA_UNMAP, &mem->lease->addr, mem->lease->epoch,
 				     sizeof(*dma));
@@ -334,7 +327,7 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 	}
 	mutex_unlock(&ram->lock);
 	if (err || !count)
-		return err == -ENOENT ? 0 : err;
+		return err;
 
 	err = dlend_link_call_in(&ram->session, &req, NULL, 0);
 	mutex_lock(&ram->lock);
@@ -399,11 +392,11 @@ bool dlend_map_others_due(const struct dlend_memory *mem)
 	const struct dlend_memory *other;
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u32 users = 0, i;
+	u32 users = 0;
 	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(other, ram, i)
+	dlend_for_each_member(other, ram)
 		if (other != mem && other->user)
 			users |= BIT(other->id);
 	while ((extent = dlend_books_walk(&ram->books, &gpa)))
@@ -497,17 +490,9 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 
 /* VFIO's call */
 
-static u64 dlend_loss_last(u64 gpa, u64 size)
-{
-	/* So iommufd says "all of it". */
-	if (!gpa && size == U64_MAX)
-		return U64_MAX;
-	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
-}
-
 void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
-	u64 last = dlend_loss_last(gpa, size);
+	u64 last = size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
 	struct dlend_vm *vm = mem->ram->vm;
 	ktime_t since = ktime_get();
 	bool hit = false;
@@ -516,6 +501,9 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return;
+	/* So iommufd says "all of it". */
+	if (!gpa && size == U64_MAX)
+		last = U64_MAX;
 	dlend_pin_unmap_note(vm, gpa, last, true);
 	do {
 		hit |= dlend_loss_take(mem, gpa, last);

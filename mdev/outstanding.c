@@ -283,16 +283,9 @@ static int dlend_nvme_learn_all(const struct dlend_nvme *n, struct dlend_nvme_pa
 	return 0;
 }
 
-/* Are these two alone with each other, and of one size? */
-static bool dlend_nvme_is_pair(const struct dlend_nvme_pair *q, u32 number)
-{
-	return q->sq && q->cq && q->cq_of == number && q->sq_entries == q->cq_entries &&
-	       q->sq_entries > 1 && q->sq_entries <= DLEND_NVME_ENTRIES;
-}
-
 int dlend_nvme_busy(const struct dlend_nvme *n)
 {
-	struct dlend_nvme_pair *pair;
+	struct dlend_nvme_pair *pair, *q;
 	int ret;
 
 	/* One that is off, or broken, ends nothing any more.  All ones: it does not answer. */
@@ -302,10 +295,14 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	if (!pair)
 		return -ENOMEM;
 	ret = dlend_nvme_learn_all(n, pair);
-	for (u32 i = 1; i < DLEND_NVME_PAIRS && !ret; i++)
-		if (dlend_nvme_is_pair(&pair[i], i))
+	for (u32 i = 1; i < DLEND_NVME_PAIRS && !ret; i++) {
+		q = &pair[i];
+		/* Only two that are alone with each other, and of one size, are looked at. */
+		if (q->sq && q->cq && q->cq_of == i && q->sq_entries == q->cq_entries &&
+		    q->sq_entries > 1 && q->sq_entries <= DLEND_NVME_ENTRIES)
 			/* One that cannot be read, as in the controller's memory, tells nothing. */
-			ret = dlend_nvme_pair_busy(n, &pair[i]) > 0;
+			ret = dlend_nvme_pair_busy(n, q) > 0;
+	}
 	kvfree(pair);
 	return ret;
 }

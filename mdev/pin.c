@@ -420,22 +420,13 @@ static int dlend_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 pr
 	return ret;
 }
 
-static void dlend_pin_count(struct dlend_memory *mem, ktime_t since)
-{
-	u64 us = ktime_us_delta(ktime_get(), since);
-
-	mem->stat.pin_us += us;
-	mem->stat.pin_longest_us = max(mem->stat.pin_longest_us, us);
-	mem->stat.pin_calls++;
-}
-
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
 		    bool build)
 {
 	u32 done, count;
 	ktime_t since;
 	int err = 0;
-	u64 gpa;
+	u64 gpa, us;
 
 	for (done = 0; done < chunk->npages; done += count) {
 		err = build && done && dlend_memory_disturbed(via) ? -EINTR : 0;
@@ -445,8 +436,12 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 		count = dlend_pin_batch_len(gpa, chunk->npages - done);
 		since = ktime_get();
 		err = dlend_pin_batch(via, gpa, count, chunk->prot, pages + done);
-		if (build)
-			dlend_pin_count(via, since);
+		us = ktime_us_delta(ktime_get(), since);
+		if (build) {
+			via->stat.pin_us += us;
+			via->stat.pin_longest_us = max(via->stat.pin_longest_us, us);
+			via->stat.pin_calls++;
+		}
 		cond_resched();
 		if (err)
 			break;

@@ -154,11 +154,10 @@ void dlend_members_use(struct dlend_memory *mem, bool user)
 bool dlend_members_fenced(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	u32 i;
 
 	lockdep_assert_held(&ram->lock);
 	/* One whose device has stopped, or is back at its lender, does not count any more. */
-	dlend_for_each_member(mem, ram, i)
+	dlend_for_each_member(mem, ram)
 		if (mem->fenced && (mem->closed || !dlend_memory_user.quiet(mem->v)))
 			return true;
 	return false;
@@ -167,10 +166,9 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 void dlend_members_progress(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(mem, ram, i)
+	dlend_for_each_member(mem, ram)
 		dlend_memory_user.progress(mem->v);
 }
 
@@ -178,10 +176,9 @@ void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
 			const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
-	u32 i;
 
 	lockdep_assert_held(&ram->loss_lock);
-	dlend_for_each_member(mem, ram, i)
+	dlend_for_each_member(mem, ram)
 		if (READ_ONCE(mem->user) && mem != except)
 			op(mem->v);
 }
@@ -189,10 +186,9 @@ void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
 void dlend_members_shut(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i;
 
 	lockdep_assert_held(&ram->loss_lock);
-	dlend_for_each_member(mem, ram, i) {
+	dlend_for_each_member(mem, ram) {
 		mem->shut = READ_ONCE(mem->user);
 		if (mem->shut)
 			dlend_memory_user.unmapping(mem->v);
@@ -202,10 +198,9 @@ void dlend_members_shut(struct dlend_ram *ram)
 void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 {
 	struct dlend_memory *mem;
-	u32 i;
 
 	lockdep_assert_held(&ram->loss_lock);
-	dlend_for_each_member(mem, ram, i) {
+	dlend_for_each_member(mem, ram) {
 		if (mem->shut)
 			dlend_memory_user.unmapped(mem->v, lost);
 		mem->shut = false;

@@ -269,9 +269,9 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 	return mem;
 }
 
-/* All members, with @id as a cursor.  Under ram->lock or loss_lock. */
-#define dlend_for_each_member(mem, ram, id) \
-	for ((id) = 0; ((mem) = dlend_members_next(ram, &(id)));)
+/* All members; @mem is NULL after the last one.  Under ram->lock or loss_lock. */
+#define dlend_for_each_member(mem, ram) \
+	for (u32 __id = 0; ((mem) = dlend_members_next(ram, &__id));)
 
 /* Module parameter: milliseconds between looks, 0: none */
 extern unsigned int dlend_look_ms;

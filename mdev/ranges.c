@@ -38,28 +38,11 @@ static u32 dlend_ranges_below(const struct dlend_ranges *x, u64 gpa)
 /* Ranges that the first memory of a set is for; it doubles from there, to DLEND_RANGES_MAX. */
 #define DLEND_RANGES_ROOM	8u
 
-/* Make room for one more range. */
-static int dlend_ranges_reserve(struct dlend_ranges *x)
-{
-	struct dlend_range *range;
-	u32 room = max(2 * x->room, DLEND_RANGES_ROOM);
-
-	if (x->count < x->room)
-		return 0;
-	if (x->room == DLEND_RANGES_MAX)
-		return -ENOMEM;
-	range = kvrealloc(x->range, room * sizeof(*range), GFP_KERNEL_ACCOUNT);
-	if (!range)
-		return -ENOMEM;
-	x->range = range;
-	x->room = room;
-	return 0;
-}
-
 int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 {
 	u32 first = dlend_ranges_below(x, start), last = first;
-	int err;
+	u32 room = max(2 * x->room, DLEND_RANGES_ROOM);
+	struct dlend_range *range;
 
 	if (start >= end)
 		return 0;
@@ -68,9 +51,14 @@ int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 		start = min(start, x->range[last].start);
 		end = max(end, x->range[last].end);
 	}
-	err = first == last ? dlend_ranges_reserve(x) : 0;
-	if (err)
-		return err;
+	if (first == last && x->count == x->room) {
+		range = x->room == DLEND_RANGES_MAX ? NULL :
+			kvrealloc(x->range, room * sizeof(*range), GFP_KERNEL_ACCOUNT);
+		if (!range)
+			return -ENOMEM;
+		x->range = range;
+		x->room = room;
+	}
 	memmove(x->range + first + 1, x->range + last, (x->count - last) * sizeof(x->range[0]));
 	x->count += 1 - (last - first);
 	x->range[first] = (struct dlend_range){ start, end };

@@ -203,14 +203,13 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_memory *to;
 	struct dlend_chunk *chunk;
-	u32 i;
 
 	guard(mutex)(&ram->lock);
 	chunk = dlend_books_find_owned(&ram->books, gpa, mem);
 	if (!chunk)
 		return NULL;
 	*copy = *chunk;
-	dlend_for_each_member(to, ram, i)
+	dlend_for_each_member(to, ram)
 		if (to->user)
 			break;
 	if (!to)
@@ -286,12 +285,11 @@ void dlend_memory_cut(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_memory *open;
-	u32 i;
 
 	mutex_lock(&ram->lock);
 	WRITE_ONCE(mem->closed, true);
 	dlend_members_use(mem, false);
-	dlend_for_each_member(open, ram, i)
+	dlend_for_each_member(open, ram)
 		if (!open->closed)
 			break;
 	ram->over = !open;
@@ -313,11 +311,10 @@ static bool dlend_hand_over_quiet(struct dlend_vm *vm)
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
 	bool quiet = true;
-	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
-		dlend_for_each_member(mem, ram, i)
+		dlend_for_each_member(mem, ram)
 			quiet &= !READ_ONCE(mem->user) || dlend_memory_user.quiet(mem->v);
 	}
 	return quiet;
@@ -329,7 +326,6 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	struct dlend_vm *vm = mem->ram->vm;
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *other;
-	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
@@ -341,7 +337,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		/* The device of one that was closed may have another VMM by now. */
-		dlend_for_each_member(other, ram, i)
+		dlend_for_each_member(other, ram)
 			if (other != mem && !READ_ONCE(other->closed))
 				dlend_memory_user.leave(other->v);
 	}

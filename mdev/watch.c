@@ -41,44 +41,31 @@ MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into ho
 /* Memory slots */
 
 /*
- * Flags of the mapping, if it is a BAR: QEMU makes slots of mapped BARs, too.  One of a device that
- * the host itself passes through has VM_PFNMAP; a borrowed device's has not.  mmap_lock is held.
- */
-static unsigned long dlend_memslots_bar(struct mm_struct *mm, unsigned long hva)
-{
-	struct vm_area_struct *vma = vma_lookup(mm, hva);
-
-	return vma ? vma->vm_flags & (VM_IO | VM_PFNMAP) : 0;
-}
-
-static u64 dlend_memslots_start(const struct kvm_memory_slot *slot)
-{
-	return (u64)slot->base_gfn << PAGE_SHIFT;
-}
-
-static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
-{
-	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
-}
-
-/*
  * Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held.
  */
 static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ranges *out)
 {
 	struct kvm_memslots *slots = kvm_memslots(kvm);
 	struct kvm_memory_slot *slot;
+	struct vm_area_struct *vma;
 	unsigned long bar;
 	int bkt, err;
+	u64 gpa;
 
 	kvm_for_each_memslot(slot, bkt, slots) {
 		/* Those of KVM's own are no RAM of the guest's. */
 		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS)
 			continue;
-		bar = dlend_memslots_bar(kvm->mm, slot->userspace_addr);
+		/*
+		 * QEMU makes slots of mapped BARs, too.  The mapping of one of a device that the
+		 * host itself passes through has VM_PFNMAP; that of a borrowed device has not.
+		 */
+		vma = vma_lookup(kvm->mm, slot->userspace_addr);
+		bar = vma ? vma->vm_flags & (VM_IO | VM_PFNMAP) : 0;
 		if (passed ? !(bar & VM_PFNMAP) : bar)
 			continue;
-		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
+		gpa = (u64)slot->base_gfn << PAGE_SHIFT;
+		err = dlend_ranges_add(out, gpa, gpa + ((u64)slot->npages << PAGE_SHIFT));
 		if (err)
 			return err;
 	}
@@ -232,11 +219,10 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
 	bool behind = false;
-	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		dlend_for_each_member(mem, ram, i)
+		dlend_for_each_member(mem, ram)
 			behind = behind || dlend_memory_user.behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
@@ -270,12 +256,11 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	struct dlend_ranges bars = {};
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
-	u32 i;
 
 	dlend_memslots_passed(vm->kvm, &bars);
 	while (bars.count && (ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		dlend_for_each_member(mem, ram, i) {
+		dlend_for_each_member(mem, ram) {
 			if (!mem->passed_told)
 				dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
 					   bars.range[0].start);
@@ -325,7 +310,6 @@ static void dlend_watch_look(struct dlend_vm *vm)
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
 	bool looks, holes = false;
-	u32 i;
 
 	if (!ms || dlend_ram_now_ms() < vm->looked_ms + ms)
 		return;
@@ -334,7 +318,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		mutex_lock(&ram->lock);
 		looks = !ram->holes;
 		holes |= ram->holes;
-		dlend_for_each_member(mem, ram, i)
+		dlend_for_each_member(mem, ram)
 			looks = looks || dlend_memory_user.look(mem->v);
 		mutex_unlock(&ram->lock);
 	}
@@ -378,32 +362,25 @@ static int dlend_watch_run(void *arg)
 	return 0;
 }
 
-static int dlend_watch_start(struct dlend_vm *vm)
-{
-	int err = dlend_watch_read(vm, NULL);
-	struct task_struct *task;
-
-	if (err)
-		return err;
-	vm->still = 0;
-	task = kthread_run(dlend_watch_run, vm, "dlend-watch");
-	vm->task = IS_ERR(task) ? NULL : task;
-	return PTR_ERR_OR_ZERO(task);
-}
-
 void dlend_watch_begin(struct dlend_memory *mem)
 {
 	struct dlend_vm *vm = mem->ram->vm;
-	int err = 0;
+	struct task_struct *task;
+	int err;
 
 	guard(mutex)(&vm->watch_lock);
 	if (READ_ONCE(mem->closed))
 		return;
+	if (!vm->task) {
+		vm->still = 0;
+		err = dlend_watch_read(vm, NULL);
+		task = err ? ERR_PTR(err) : kthread_run(dlend_watch_run, vm, "dlend-watch");
+		if (!IS_ERR(task))
+			vm->task = task;
+	}
 	if (!vm->task)
-		err = dlend_watch_start(vm);
-	if (err)
 		dev_warn(mem->vdev->dev, "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, when all is looked at again (rescan_s)\n",
-			 ERR_PTR(err));
+			 task);
 	if (mem->watches)
 		return;
 	vm->watchers++;
