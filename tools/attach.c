@@ -172,7 +172,7 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 			     driver_patience());
 	if (err == -EINPROGRESS)
 		fail(EXIT_IN_USE, text("%s is not detached yet", t->address), patience_over(),
-		     "Look who uses it (lsof, nvidia-smi), and end that: then it is detached by itself. dlend status shows it.");
+		     "Find its user (lsof, nvidia-smi), and end it: then the device is detached by itself. dlend status shows it.");
 	if (err)
 		fail(EXIT_FAIL, text("%s cannot be detached", t->address), strerror(-err), in_log);
 	if (list)

@@ -129,9 +129,9 @@ static const char *borrow_any(const char *type, const char *uuid)
 	}
 	if (!found.count)
 		fail(EXIT_NOT_FOUND, text("there is no %s", type), "no node offers one",
-		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+		     "dlend list shows the offers; dlend links shows whether the lender can be reached.");
 	fail(EXIT_IN_USE, text("no %s can be borrowed", type), all,
-	     "Shut down a VM that has one, or have another one lent.");
+	     "Shut down a VM that has one, or lend another one.");
 }
 
 /*

@@ -39,7 +39,7 @@ void check_kind(const struct device *dev)
 		     "Lend the devices behind it, one by one.");
 	if (offer)
 		fail(EXIT_UNFIT, what, "it is another node's, and only attached here",
-		     text("Return it (dlend detach %s); its lender lends it to whom you like.",
+		     text("Return it (dlend detach %s); its lender can lend it to another host.",
 			  offer));
 }
 
@@ -54,7 +54,7 @@ void check_device(const struct device *dev)
 	if (functions)
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
 		     text("it has virtual functions (%llu), which go away with its driver", functions),
-		     text("Lend those, or end them: echo 0 > /sys/bus/pci/devices/%s/sriov_numvfs",
+		     text("Lend those, or remove them: echo 0 > /sys/bus/pci/devices/%s/sriov_numvfs",
 			  dev->bdf));
 	shared = reset_shared(dev, &with, &outside);
 	if (shared && outside)
@@ -160,6 +160,6 @@ void check_above(const struct device *dev)
 		fail(EXIT_UNFIT, text("%s cannot be lent by itself", dev->bdf),
 		     text("it is behind %s, by whose requester id it does DMA", above),
 		     text("%s dlend lend --anyway %s",
-			  "Turn that off in the firmware (Intel VMD): then it is a device as all others. Or lend the controller, with all that is behind it:",
+			  "Turn that off in the firmware (Intel VMD): then it is an ordinary device. Or lend the controller, with all that is behind it:",
 			  above));
 }

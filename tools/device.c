@@ -73,7 +73,7 @@ struct device device_open(const char *s)
 	if (!dev.dir)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", dev.bdf),
 		     "no PCI device of this host has that address",
-		     "See `lspci -D` for what there is; a device of another node is lent there.");
+		     "`lspci -D` lists the devices; a device of another node must be lent on that node.");
 	return dev;
 }
 

@@ -194,7 +194,7 @@ void doctor_device(const char *bdf)
 	snprintf(dev.bdf, sizeof(dev.bdf), "%s", bdf);
 	if (!dev.dir) {
 		finding(LEVEL_FAIL, "device",
-			text("%s is not there", bdf), "See lspci -D for what there is");
+			text("%s is not there", bdf), "lspci -D lists the devices");
 		return;
 	}
 	check_device_kind(&dev);

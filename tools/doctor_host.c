@@ -52,14 +52,14 @@ static const struct {
 	{ "kernel-mdev", { "CONFIG_VFIO_MDEV", "CONFIG_VFIO_MDEV" },
 	  "the kernel has mediated devices",
 	  "the kernel has no mediated devices (CONFIG_VFIO_MDEV)",
-	  "Without them this host can lend, but not borrow: use one that has them, as Debian's" },
+	  "Without them this host can lend, but not borrow: use a kernel that has them, such as Debian's" },
 	{ "kernel-iommu", { "CONFIG_INTEL_IOMMU", "CONFIG_AMD_IOMMU" },
 	  "the kernel drives x86 IOMMUs",
 	  "the kernel drives no x86 IOMMU (CONFIG_INTEL_IOMMU, CONFIG_AMD_IOMMU)",
-	  "Use a kernel that does, as Debian's do" },
+	  "Use a kernel that does, such as Debian's" },
 	{ "kernel-vfio", { "CONFIG_VFIO_IOMMU_TYPE1", "CONFIG_IOMMUFD" }, "VMMs can use VFIO",
 	  "VMMs cannot map memory for devices (CONFIG_VFIO_IOMMU_TYPE1, CONFIG_IOMMUFD)",
-	  "Use a kernel that has one of them, as Debian's have" },
+	  "Use a kernel that has one of them, such as Debian's" },
 };
 
 static void check_kernel_options(const char *config)
@@ -189,7 +189,7 @@ static void check_ntb_signatures(void)
 	if (*dkms)
 		finding(LEVEL_WARN, "secure-boot",
 			text("on, and DKMS has not signed these drivers:%s", dkms),
-			"The kernel does not load them. Install openssl, with which DKMS makes a key, and have them built anew: dkms remove, then dkms install");
+			"The kernel does not load them. Install openssl, with which DKMS makes a key, and build them again: dkms remove, then dkms install");
 	if (*built)
 		finding(LEVEL_WARN, "secure-boot",
 			text("on, and these drivers of dlend-build-ntb are not signed:%s", built),
@@ -208,7 +208,7 @@ static void check_secure_boot(void)
 	else
 		finding(LEVEL_WARN, "secure-boot",
 			"on: the kernel loads only modules that are signed by a key that the firmware or you have told it",
-			"DKMS signs what it builds: mokutil --import /var/lib/dkms/mok.pub, then restart and confirm the key at the console");
+			"DKMS signs the modules that it builds: mokutil --import /var/lib/dkms/mok.pub, then restart and confirm the key at the console");
 }
 
 void doctor_modules(void)
@@ -321,7 +321,7 @@ static void check_memlock(void)
 		finding(LEVEL_OK, "memlock", "no limit here", NULL);
 	else if (limit && limit >= memory_total())
 		finding(LEVEL_OK, "memlock",
-			text("%s here, more than there is RAM", size_text(limit)), NULL);
+			text("%s here, more than this host's RAM", size_text(limit)), NULL);
 	else
 		finding(LEVEL_WARN, "memlock",
 			text("a VM that is started from here may pin %s, and needs all of its memory pinned",

@@ -167,7 +167,7 @@ static size_t report_functions(const struct demands *demands)
 		if (refused) {
 			finding(LEVEL_FAIL, "ntb",
 				text("%s is an NTB that dlend cannot use: %s", n.name[i], refused),
-				"See docs/hardware.md for those it can");
+				"docs/hardware.md lists those that it can use");
 			count++;
 		} else if (module && !path_exists(text("%s/driver", dir))) {
 			finding(LEVEL_FAIL, "ntb",
@@ -224,7 +224,7 @@ static void check_errata(const char *name, const char *dir)
 	if (module_allows("dlend_ntb", "allow_unsafe"))
 		finding(LEVEL_WARN, "ntb-errata",
 			text("%s can lock up this host, and is allowed all the same", name),
-			"An erratum of Xeon E5 v2 to v4: use another host for what matters");
+			"An erratum of Xeon E5 v2 to v4: use another host for important work");
 	else
 		finding(LEVEL_FAIL, "ntb-errata",
 			text("%s can lock up this host, so dlend_ntb refuses it", name),
@@ -279,7 +279,7 @@ static void check_ntb_function(const char *name)
 			"Boot without iommu=pt");
 	else
 		finding(LEVEL_OK, "ntb-iommu",
-			text("what comes in through %s is translated", name), NULL);
+			text("accesses through %s are translated", name), NULL);
 	check_ntb_neighbours(name, dir);
 	check_errata(name, dir);
 	check_switchtec(name, dir);

@@ -87,7 +87,7 @@ static void check_root(const struct function *dev, const struct function *ntb)
 		finding(LEVEL_WARN, "device-reach",
 			text("%s is below host bridge %s, the NTB %s below %s", dev->bdf,
 			     dev->bridge + 3, ntb->bdf, ntb->bridge + 3),
-			"Not every host forwards a device's DMA between them: compare what it has moved");
+			"Not every host forwards a device's DMA between them: check the data that it has transferred");
 	else
 		finding(LEVEL_OK, "device-reach",
 			text("%s and the NTB %s are below one host bridge", dev->bdf, ntb->bdf),
@@ -111,7 +111,7 @@ static void check_ats(const struct function *dev)
 		finding(LEVEL_WARN, "device-ats",
 			text("%s translates addresses by itself (ATS); allow_ats trusts it",
 			     dev->bdf),
-			"To have the IOMMU check all it does, boot with pci=noats");
+			"If the IOMMU is to check all its DMA, boot with pci=noats");
 	else
 		finding(LEVEL_FAIL, "device-ats",
 			text("%s translates addresses by itself (ATS), and is not lent",
@@ -165,7 +165,7 @@ static void check_told_device(const struct lent *d, const struct edge *e)
 		finding(LEVEL_WARN, "device-reach",
 			text("%s is below host bridge %s of node %u, its NTB to here below %s",
 			     d->address, d->root.bridge, e->from, e->root.bridge),
-			"Not every host forwards a device's DMA between them: compare what it has moved");
+			"Not every host forwards a device's DMA between them: check the data that it has transferred");
 }
 
 /* @bytes: that its other end sends; 0: not known */

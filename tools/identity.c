@@ -84,8 +84,8 @@ void identity_check(const struct lend_line *line, const struct device *dev)
 	serial = identity_of(dev);
 	if (!*serial)
 		refuse(line, dev,
-		       text("its serial number is not known, and is to be %s; %s", line->serial,
-			    "an NVMe disk's is known while this host's driver has it"));
+		       text("its serial number is not known, and must be %s; %s", line->serial,
+			    "that of an NVMe disk is known while this host's driver has the disk"));
 	if (strcmp(serial, line->serial))
 		refuse(line, dev, text("its serial number is %s, not %s", serial, line->serial));
 }

@@ -85,7 +85,7 @@ static void offer(const struct device *dev)
 
 	if (err && err != -ENOENT)
 		fail(EXIT_FAIL, text("%s cannot be offered", dev->bdf), strerror(-err),
-		     text("It is bound, and nobody can borrow it. To try again: dlend lend %s",
+		     text("It is bound, but no node can borrow it. To try again: dlend lend %s",
 			  dev->bdf));
 }
 
@@ -288,7 +288,7 @@ static void set_link(const struct link_line *line, const char *file, const char 
 		     text("%s, line %u", file, line->number),
 		     text("the link %s %s: %s", line->ntb, what,
 			  err == -ENOENT ? "there is no such link" : strerror(-err)),
-		     "dlend links shows what there is; nothing was lent.");
+		     "dlend links shows the links; nothing was lent.");
 }
 
 /* Done before anything is lent.  After a mistake here nothing is lent. */

@@ -31,7 +31,7 @@ static const struct metric_row link_sizes[] = {
 	{ "dlend_link_aperture_largest_free_bytes", "Largest free piece of the aperture.",
 	  "aperture_largest_free_bytes" },
 	{ "dlend_link_aperture_quarantined_bytes",
-	  "Part of the aperture that is not free yet because the peer may still know it.",
+	  "Part of the aperture that is not free yet because the peer may still use it.",
 	  "quarantined_bytes", 1 },
 	{ "dlend_link_aperture_p2p_bytes", "Part of the aperture that peer-to-peer uses.",
 	  "p2p_bytes", 1 },
@@ -174,7 +174,7 @@ void metrics_links(void)
 	metric_begin("dlend_link_messages_received_total", "Messages from the peer, by type.");
 	print_messages(&links, true);
 	print_each(&links, "dlend_link_messages_dropped_total",
-		   "Messages from the peer that were not heeded, by reason.", print_drops);
+		   "Messages from the peer that were ignored, by reason.", print_drops);
 }
 
 /* Devices that this host lends */
@@ -201,7 +201,7 @@ static const struct metric_row lent_rows[] = {
 	{ "dlend_lent_device_mapped_bytes", "Memory that the device reaches now.",
 	  "mapped_bytes", DMA },
 	{ "dlend_lent_device_dma_faults_total",
-	  "Accesses of the device that the IOMMU refused in this lease, if its driver tells.",
+	  "Accesses of the device that the IOMMU blocked in this lease, if the IOMMU's driver reports them.",
 	  "faults", DMA },
 	{ 0 }
 };
@@ -280,7 +280,7 @@ static const struct metric_row mdev_rows[] = {
 	{ "dlend_mdev_returns_total", "How often the device was returned.", "returns", STATS },
 	{ "dlend_mdev_resets_total",
 	  "Resets of the device that the guest or its VMM asked for.", "resets", STATS },
-	{ "dlend_mdev_builds_total", "How often guest memory was looked for and mapped.",
+	{ "dlend_mdev_builds_total", "How often guest memory was searched and mapped.",
 	  "builds", STATS },
 	{ "dlend_mdev_build_retries_total", "How often that had to be tried again.",
 	  "build_retries", STATS },
@@ -305,7 +305,7 @@ static const struct metric_row mdev_rows[] = {
 	  "signalled", IRQS },
 	{ "dlend_mdev_interrupts_stray_total",
 	  "Interrupts of vectors that the guest has not set up.", "stray", IRQS },
-	{ "dlend_mdev_errors_signalled_total", "Errors that the VMM was told.",
+	{ "dlend_mdev_errors_signalled_total", "Errors that were reported to the VMM.",
 	  "errors", IRQS },
 	{ 0 }
 };
@@ -343,7 +343,7 @@ static const struct metric_row attached_rows[] = {
 	{ "dlend_attached_device_mapped_bytes",
 	  "Memory of this host that the device reaches now.", "mapped_bytes", 1 },
 	{ "dlend_attached_device_window_bytes",
-	  "Part of the window that is set aside for that.", "segment_bytes", 1 },
+	  "Part of the window that is reserved for that memory.", "segment_bytes", 1 },
 	{ "dlend_attached_device_messages_total", "Messages to its lender.", "messages", 1 },
 	{ 0 }
 };

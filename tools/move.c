@@ -88,7 +88,7 @@ static void undo_and_fail(struct move *move, size_t count, struct move *m, const
 	lost = move_undo(move, count);
 	if (m->stuck)
 		fail(EXIT_IN_USE, what, patience_over(),
-		     text("Look who uses it (lsof, nvidia-smi), end that, and: %s %s",
+		     text("Find its user (lsof, nvidia-smi), end it, and: %s %s",
 			  "dlend lend or reclaim", m->dev.bdf));
 	if (err == -EPERM && !*lost)
 		fail(EXIT_UNFIT, what,

@@ -51,7 +51,7 @@ const char *offer_attached_as(const char *pci)
 void fail_no_offer(const char *what)
 {
 	fail(EXIT_NOT_FOUND, what, "no node offers it",
-	     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+	     "dlend list shows the offers; dlend links shows whether the lender can be reached.");
 }
 
 static void check_reached(const char *dir, const char *what)

@@ -133,7 +133,7 @@ int cmd_reclaim(int argc, char **argv)
 	lock_device(&dev);
 	if (!is_taken(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
-		     "`dlend list` shows what is.");
+		     "`dlend list` shows the lent devices.");
 	find_members(&e, &dev);
 	end_all(&e);
 	for (size_t i = 0; i < e.count; i++)

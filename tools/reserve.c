@@ -74,7 +74,7 @@ static bool record_read(const char *file, struct reservation *r)
 	if (sscanf(line, "%39s %lld", r->whom, &until) < 1 || until < 0 ||
 	    (!is_digits(r->whom) && !uuid_valid(r->whom)))
 		fail(EXIT_FAIL, text("%s is not understood", file), line,
-		     "It is what dlend reserve has written; remove it, reserve the device again, and lend it again.");
+		     "dlend reserve has written this file; remove it, reserve the device again, and lend it again.");
 	r->until = until;
 	return true;
 }

@@ -303,11 +303,11 @@ static const struct lent *find_endpoint(const struct fabric *f, const char *name
 
 	if (!d && !bdf_parse(bdf, name) && !uuid_valid(name))
 		fail(EXIT_USAGE, text("\"%s\" is no address and no UUID", name), NULL,
-		     "dlend list shows what is offered, dlend status the mediated devices.");
+		     "dlend list shows the offers, dlend status the mediated devices.");
 	if (!d)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", name),
 		     "it is no address of an offer or of a lent device of this host, and no UUID of an mdev",
-		     "dlend list shows what is offered.");
+		     "dlend list shows the offers.");
 	return d;
 }
 

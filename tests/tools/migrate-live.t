@@ -53,7 +53,7 @@ def keeps(t):
         t.ok(not any("tach-device" in c or "shutdown" in c for c in w.calls()), "  no device was detached", str(w.calls()))
         t.ok(w.state()["b"]["vm1"]["autostart"], "  it starts there at boot, as it did here")
         t.ok("stood still for 0.14 s" in r.stdout, "  how long it stood still is told", r.stdout)
-        t.ok("the VM will stand still for about 1.2 s" in r.stderr and "pass 2: " in r.stderr and "MiB/s" in r.stderr and
+        t.ok("the VM will be stopped for about 1.2 s" in r.stderr and "pass 2: " in r.stderr and "MiB/s" in r.stderr and
              "nothing new comes" in r.stderr, "  and before, and what it does meanwhile", r.stderr)
         migrate = next(c for c in w.calls() if "virsh migrate --live" in c)
         t.ok(f"--comp-xbzrle-cache {2 * GIB}" in migrate, "  the VMM keeps what it has sent", migrate)
@@ -100,7 +100,7 @@ def refused(t):
         with World() as w:
             of_type(w, f"dlend-{name}")
             check(w, f"{name}: something would be lost", "--cut", "--detach",
-                  *(["if who has tried that has allowed it", "cut_models"] if name == "usb" else []))
+                  *(["has tested and allowed this model", "cut_models"] if name == "usb" else []))
     with World() as w:
         (w.path / "a/sys/bus/mdev/devices" / U2 / "dlend/move_to").unlink()
         check(w, "modules that do not know how", P2, "Update dlend on this host", code=6)

@@ -76,7 +76,7 @@ class BarBench:
             raise Failure(f"{bdf} on {host} has no BAR {self.number} in memory", "", f"{host.prefix()}lspci -vs {bdf}", USAGE)
         if self.consent not in (None, bar.device):
             raise Failure(f"{bdf} on {host} is another device", f"it is {bar.device}",
-                          "Nothing was written.  Look whether that is the device you mean.", USAGE)
+                          "Nothing was written.  Check that this is the device that you mean.", USAGE)
         self.jobs = jobs_of("read", bar.size) + (() if self.consent is None else jobs_of("write", bar.size))
         return bar
 

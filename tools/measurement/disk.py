@@ -73,11 +73,11 @@ def check_consent(host, bdf, disk, serial):
     """What is on a disk is lost when it is written to: people name its serial number, and it has to be empty."""
     if disk.serial != serial:
         raise Failure(f"{bdf} on {host} has another serial number", f"it is {disk.serial}",
-                      "Nothing was written.  Look whether that is the disk you mean.", USAGE)
+                      "Nothing was written.  Check that this is the disk you mean.", USAGE)
     there = host.run_checked(["wipefs", "--no-act", "--noheadings", "--output", "TYPE", f"/dev/{disk.names[0]}"]).split()
     if there:
         raise Failure(f"{bdf} on {host} is not empty", f"there is {', '.join(there)} on it",
-                      f"Nothing was written.  If nobody needs that: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)
+                      f"Nothing was written.  If its contents are not needed: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ MEASURES = {"latency_ns": ("latency, mean, us", 1000, 1), "latency_50_ns": ("lat
 # Of each I/O
 COUNTS = {"interrupts": "interrupts of the device", "link_interrupts": "  by which they came through the link",
           "lender_interrupts": "  by which the lender passed them on", "messages": "messages between the hosts"}
-MEANINGLESS = "a host is a virtual machine: times mean nothing there, so that only ratios and counts are told"
+MEANINGLESS = "a host is a virtual machine: times mean nothing there, so only ratios and counts are printed"
 
 
 def per_io(runs, count):

@@ -89,7 +89,7 @@ def describe_blackout(copy, drains):
     parts.append(f"{SWITCH_S:.1f} s to switch")
     least = blackout_seconds(copy, drains)
     about = f"about {least:.1f} s" if least is not None else "a time that is not known"
-    return f"the VM will stand still for {about}: {', '.join(parts)}"
+    return f"the VM will be stopped for {about}: {', '.join(parts)}"
 
 
 def cache_bytes(ram):

@@ -119,7 +119,7 @@ def check_files(move, files, volumes):
         if not why or kind == "disk" and copied or move.args.shared_disks and why != MISSING:
             continue
         raise Failure(f"{move.vm} cannot be moved", f"{move.there} may not have its {kind} {path}: {why}",
-                      "Have it on storage that both hosts share. If HOST has the same at the same path, or you have copied it "
+                      "Put it on storage that both hosts share. If HOST has the same disk or file at the same path, or you have copied it "
                       "there while the VM was shut off: --shared-disks", IN_USE)
 
 
@@ -180,11 +180,11 @@ def why_not_to_stay(move, mdev, missing):
         return Failure(what, "it never becomes quiet, and its driver does not survive a loss",
                        "Add --detach, or move it without --live.", IN_USE)
     if kind == CUT and not move.args.cut:
-        return Failure(what, "it never becomes quiet", "Add --cut, if what is under way at that moment may be lost (a "
-                       "network driver makes good for it, a sound may end); or add --detach", IN_USE)
+        return Failure(what, "it never becomes quiet", "Add --cut, if transfers of that moment may be lost (network "
+                       "drivers recover from that, a sound may end); or add --detach", IN_USE)
     if kind == TRIED and not move.args.cut:
-        return Failure(what, "it never becomes quiet", "Add --detach; or add --cut, if who has tried that has allowed it for "
-                       "this model (dlend_lender.cut_models on the lender, docs/migration.md)", IN_USE)
+        return Failure(what, "it never becomes quiet", "Add --detach; or add --cut, if the lender's administrator has tested "
+                       "and allowed this model (dlend_lender.cut_models on the lender, docs/migration.md)", IN_USE)
     if mdev.uuid in missing:
         return Failure(what, "the VM was started without what QEMU needs for that", f"dlend migrate --prepare "
                        f"{move.shell_name}, and start it anew; or add --detach", IN_USE)
@@ -208,7 +208,7 @@ def check_offer(move, mdev):
         # Several VMs may name it.  One of them has it.
         if mdev.element is None:
             raise Failure(what, f"another VM of this host has it, {move.vm} does not",
-                          f"virsh list; virsh dumpxml shows which has {mdev.uuid}: shut that one down.", IN_USE)
+                          f"virsh list; virsh dumpxml shows which VM has {mdev.uuid}: shut that one down.", IN_USE)
     elif offer["state"] in ("held", "quarantined"):
         why = f"node {offer['borrower']} has it" if offer["state"] == "held" else "its reset has failed"
         raise Failure(what, why, "On its lender: dlend status, dlend reclaim", IN_USE)

@@ -101,7 +101,7 @@ def detach_device(move, host, mdev, xml):
     was_asked = not result.returncode or "time" in reason_of(result)
     if was_asked:
         # Nobody can take back what the guest was asked for.
-        move.may_happen_yet = (f"the guest was asked to let {mdev.uuid} go, and may still do so: "
+        move.may_happen_yet = (f"the guest was asked to release {mdev.uuid}, and may still do so: "
                                "virsh attach-device gives it back then")
     wait_until(move.settings, f"{move.vm} to let {mdev.uuid} go", move.args.timeout if was_asked else 0,
                lambda: is_mdev_attached(host, move.uuid, mdev.uuid) is False,

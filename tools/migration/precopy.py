@@ -117,7 +117,7 @@ class Precopy:
         self.usual = move.here.run(["virsh", "migrate-getmaxdowntime", "--", move.uuid]).stdout.strip()
         if not self.set_downtime(FIRST_MS):
             raise Failure(f"{move.vm} could not be migrated to {move.there}", "libvirt does not let "
-                          "dlend set how long the VM may stand still")
+                          "dlend set how long the VM may be stopped")
         # A signal ends the migration, not virsh.  So libvirt knows on which side the VM stays.  When that is clear,
         # signals are ignored: either the steps are undone, or there is no way back.
         with signals.signals_handled_by(lambda _number, _frame: self.end()):
@@ -183,7 +183,7 @@ class Precopy:
 
 # What the module answers, as the shell tells it (docs/ABI/sysfs-bus-mdev-dlend)
 REFUSED = (("not supported", "it never becomes quiet, or the VM uses iommufd",
-            "--cut moves a network or sound device, and loses what is under way; a USB controller only if the lender's "
+            "--cut moves a network or sound device, and loses transfers of that moment; a USB controller only if the lender's "
             "dlend_lender.cut_models has its model; else: --detach"),
            ("not permitted", "its guest has INTx, which QEMU does not pass on after a move",
             "dlend migrate --prepare VM, and start the VM anew; or: --detach"),

@@ -75,7 +75,7 @@ class Live:
         r = self.migrate("a", "--live vm1 b")
         self.t.ok(r.status == 4 and "--cut" in r.out and self.devices[2] in r.out, "a card moves only if somebody says so", r.out)
         says = self.migrate("a", "--dry-run --live --cut vm1 b").out
-        self.t.ok(f"let {self.devices[2]} go to b (node 2 cut)" in says and "stand still for about" in says,
+        self.t.ok(f"let {self.devices[2]} go to b (node 2 cut)" in says and "will be stopped for about" in says,
                   "--dry-run says what it would cost", says)
 
     def unnamed(self):
