@@ -5,7 +5,6 @@
  *
  * The space is made once, from the snapshot.  Must not know the device, the link, VFIO or locks.
  */
-#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>

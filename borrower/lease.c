@@ -6,7 +6,6 @@
  * lease is asked for, returns must be over (dlend_claim_pending()).  Must not know when a lease is
  * wanted, nor what it is used for: the claim's owner knows.
  */
-#include <linux/bitops.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/pci_regs.h>

@@ -3,7 +3,6 @@
  * The list of offers, and all that this node knows of each.
  */
 #include <linux/minmax.h>
-#include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/wait_bit.h>

@@ -14,16 +14,13 @@
 #include <linux/list.h>
 #include <linux/log2.h>
 #include <linux/mutex.h>
-#include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/xarray.h>
 #include <dlend/compat.h>
 #include <dlend/link.h>
-#include <dlend/names.h>
 #include "native.h"
 
 /**
