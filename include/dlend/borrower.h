@@ -8,9 +8,9 @@
  * makes requests under that lease, and returns it.  The borrower calls its user through these two
  * ops tables and never by name: it knows no VFIO, no guest and no device driver.
  *
- * Everything that is asked of a lender for one offer runs on that offer's ordered workqueue
- * (struct dlend_claim.wq), but for returns: nothing that the user waits for keeps a lease from its
- * lender.  A return is over before the next lease is asked for (dlend_claim_pending()).
+ * Requests to a lender about one offer run on that offer's ordered workqueue (struct
+ * dlend_claim.wq).  Returns run on another one, so that a lease goes back whatever the user waits
+ * for.  A return is over before the next lease is asked for (dlend_claim_pending()).
  */
 #ifndef DLEND_BORROWER_H
 #define DLEND_BORROWER_H
@@ -30,10 +30,10 @@ struct dlend_claim;
 struct dlend_lease;
 struct dlend_offer;
 
-/* Text of a failure: what failed and what to do about it; fits an attribute that the tools read. */
+/* Text of a failure: what failed, and what to do about it; short enough for an attribute. */
 #define DLEND_REASON_LEN	240
 
-/* A larger BAR is left out: users show BARs to programs at file offsets, and have no more room. */
+/* A larger BAR is left out: users show BARs to programs at file offsets, which end there. */
 #define DLEND_BAR_BYTES_MAX	BIT_ULL(40)
 
 /* Offers */
@@ -45,11 +45,11 @@ struct dlend_offer;
  * @flags: DLEND_OFFER_F_*
  * @group: number of the IOMMU group; functions of one lender with the same number are in one group,
  *	if they are offered at the same time (dlend_offer_group())
- * @group_size: functions in that group, all of which the lender lends or none
+ * @group_size: functions in that group; the lender lends all of them or none
  * @nr_msi, @nr_msix: vectors that the lender can deliver
  * @has_intx: the lender can deliver INTx
  * @clique: the lender's setting: DLEND_OFFER_CLIQUE*
- * @identity: serial number, as the lender knows it; "": it does not
+ * @identity: serial number; "": the lender does not know it
  * @bar: bytes (a power of two, 0: none) and DLEND_BAR_F_* of the BARs and of the ROM
  */
 struct dlend_offer_info {
@@ -69,8 +69,8 @@ struct dlend_offer_info {
  *	removed again, and added when the lender tells of the offer anew
  * @freed: an offer that another node had when it appeared is free for the first time
  * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
- *	returns. It may wait for programs that have something of it open. Nobody has claimed it, or
- *	the user's own module is being unloaded
+ *	returns. It may wait for programs that have files of the device open. The offer is not
+ *	claimed, unless the user's own module is being unloaded
  * @node, @work: private to the borrower
  *
  * Context: process, one at a time; they may sleep.
@@ -120,7 +120,7 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
  * dlend_offer_available - would dlend_offer_claim() succeed now?
  * @offer: (in) offer
  *
- * Context: process; takes dlend_offers_lock. Return: true if its link is up, nobody has claimed it,
+ * Context: process; takes dlend_offers_lock. Return: true if its link is up, it is not claimed,
  * and the device is free, or will be once its lender has reset it.
  */
 bool dlend_offer_available(struct dlend_offer *offer);
@@ -130,9 +130,9 @@ bool dlend_offer_available(struct dlend_offer *offer);
  * @offer: (in) offer
  * @size: (out) functions in it; some may not have been told of yet
  *
- * What a lender said before its link went down is no news of who is in a group now. Context:
- * process; takes dlend_offers_lock. Return: the group's number; -ENODEV the lender does not offer
- * the device now.
+ * A description from before the link went down says nothing about the group now. Context: process;
+ * takes dlend_offers_lock. Return: the group's number; -ENODEV the lender does not offer the device
+ * now.
  */
 int dlend_offer_group(struct dlend_offer *offer, unsigned int *size);
 
@@ -141,8 +141,8 @@ int dlend_offer_group(struct dlend_offer *offer, unsigned int *size);
  * @offer: (in) offer
  * @size: (in) bytes
  *
- * For what must outlive the offer's device on the bus: it is freed with the last reference on that
- * device, and never before. (Managed device memory is freed when the device is removed.)
+ * The memory is freed with the last reference on the offer's device. (Managed device memory is
+ * freed when the device is removed from the bus, which is too early for some users.)
  * Context: process; takes dlend_offers_lock. Return: zeroed memory, or NULL.
  */
 void *dlend_offer_zalloc(struct dlend_offer *offer, size_t size);
@@ -177,31 +177,30 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @end: how people end that: "shut the guest down"
  * @get, @put: a reference on the claim's owner: each of its leases has one
  * @uses: is the lease @epoch in use?
- * @link_down: the link to the lender is down, and so is the lease over. When this returns, nothing
- *	of the peer can reach this node's memory through that lease. It must not wait
+ * @link_down: the link to the lender is down, so the lease is over. When this returns, the peer
+ *	cannot reach this node's memory through that lease. It must not wait
  * @state: the lender says who has the device (enum dlend_offer_state, node id, epoch). Return: does
- *	the user have a lease, or ask for one? If not, and the lender takes this node for the
+ *	the user have a lease, or ask for one? If not, and the lender says that this node is the
  *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
  * @no_direct: must its interrupts come by the doorbell, and why? A text that stays. NULL: they may
  *	come directly. Called by dlend_lease_irq_setup()
- * @irq_in_use: may a vector fire when it is set up? Else only after dlend_lease_irq_use(), so that
- *	those that nobody uses take nothing of this host's processors. NULL: all may. Called by
- *	dlend_lease_irq_setup(), before the device has a message for it
- * @irqs_again: have the interrupts that there are set up once more, soon: the way by which they
- *	come may be another one now. None is lost; one may come that the device has not sent
- * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by an interrupt of this
- *	vector's own, with no lock held, and two vectors' may come at once; else interrupts are
- *	off, and a spinlock is held
- * @bar_revoked: nobody may use dlend_lease.bar[@bar] any more when this returns. An aperture's lock
+ * @irq_in_use: may a vector fire as soon as it is set up? If not, it may after
+ *	dlend_lease_irq_use(): a vector that is not in use takes none of this host's vectors. NULL:
+ *	all may. Called by dlend_lease_irq_setup(), before the device has a message for it
+ * @irqs_again: set the interrupts up once more, soon: they may have to come in another way now.
+ *	None may be lost; an extra one is no harm
+ * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by this vector's own
+ *	interrupt, with no lock held, and interrupts of two vectors may come at once; otherwise
+ *	interrupts are off, and a spinlock is held
+ * @bar_revoked: when this returns, dlend_lease.bar[@bar] is not in use any more. An aperture's lock
  *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it when this returns. Not
  *	called for a lease that another function of its group keeps
- * @returned: the lender has answered (or has not, and will not): when this returns, nothing is
- *	pinned for it
- * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that the
- *	offsets and handles that it was told can be used again at once
+ * @returned: the lender has answered, or will not: when this returns, nothing is pinned for @lease
+ * @released: there is no reference to @lease any more. @acked: the lender has the device back, so
+ *	the offsets and handles that it was told can be used again at once
  *
  * The last four may be NULL.
  *
@@ -263,15 +262,15 @@ struct dlend_claim {
  * @claim: (in, out) with ops and dev
  * @why: (out) DLEND_REASON_LEN bytes: why not, if it fails
  *
- * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY somebody else has claimed it, or
+ * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY it is claimed already, or
  * another node has the device; -ENODEV the lender does not lend it any more, or its link is down.
  */
 int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char *why);
 
 /**
  * dlend_offer_release - give a claim up
- * @claim: (in) from dlend_offer_claim(). Leases that are on their way back still call its ops;
- *	nobody else does when this returns
+ * @claim: (in) from dlend_offer_claim(). When this returns, only leases that are being returned
+ *	still call its ops
  *
  * Context: process, may sleep, none of the locks that the claim's ops take; takes
  * dlend_offers_lock.
@@ -283,8 +282,8 @@ void dlend_offer_release(struct dlend_claim *claim);
  * @claim: (in) claim whose user has no lease
  * @why: (out) DLEND_REASON_LEN bytes: who has the device, if so
  *
- * A device that is being reset, or whose link is down, is not taken: whoever wants it waits for it.
- * Nor is one that may be taken over. Context: process; takes dlend_offers_lock.
+ * A device that is being reset, or whose link is down, is not taken: a borrow waits for it. Nor is
+ * one that may be taken over. Context: process; takes dlend_offers_lock.
  */
 bool dlend_claim_taken(const struct dlend_claim *claim, char *why);
 
@@ -301,9 +300,9 @@ bool dlend_claim_comes(const struct dlend_claim *claim);
  * dlend_claim_pending - are leases of the offer still to be returned?
  * @claim: (in) claim
  *
- * The lender takes this node for the holder until then, so no new lease is asked for meanwhile.
- * If so, it waits for them, 100 ms at most, and the caller asks again later: work in @claim->wq as
- * other work, as some are returned on that workqueue. Context: process.
+ * Until they are, this node is the holder for the lender, so no new lease can be asked for. If so,
+ * this waits for them, 100 ms at most, and the caller asks again later. Work on @claim->wq must let
+ * other work run before it does, as some leases are returned on that workqueue. Context: process.
  */
 bool dlend_claim_pending(const struct dlend_claim *claim);
 
@@ -373,7 +372,7 @@ struct dlend_lease {
  *
  * Context: @claim->wq only; waits for the lender, ten seconds at most.
  * Return: the lease, with one reference, which is given to dlend_lease_return(); or ERR_PTR:
- * -EAGAIN somebody's last lease of it is not over yet, or this host is going to sleep; -EBUSY
+ * -EAGAIN its last lease is not over yet, or this host is going to sleep; -EBUSY
  * another node, or another party on this node, has it; -ENOSPC its BARs do not fit into the
  * window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing is cleared);
  * -ENOTCONN; -ENOMEM; -EPERM the holder has not named this node as its standby; or what the lender
@@ -403,7 +402,7 @@ void dlend_lease_put(struct dlend_lease *lease);
  *
  * The lender is told by a worker, after dlend_claim_ops.returning(), whatever work of the user is
  * under way; requests that come to the lender after that are refused. Context: any process context,
- * waits for nobody.
+ * does not wait.
  */
 void dlend_lease_return(struct dlend_lease *lease);
 
@@ -538,8 +537,8 @@ static inline int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 
  * dlend_lease_enable - the device's user has turned it on
  * @lease: (in) lease
  *
- * If it was reset, and nobody told its lender, the lender puts back its BARs, bus mastering and
- * interrupts.
+ * If the device was reset and its lender was not told, the lender restores its BARs, bus mastering
+ * and interrupts.
  * Return: as dlend_lease_cfg_write().
  */
 static inline int dlend_lease_enable(struct dlend_lease *lease)
@@ -588,7 +587,7 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 			struct dlend_quiet *quiet);
 
 /**
- * dlend_lease_run - the guest goes on here: nobody can take the device over
+ * dlend_lease_run - the guest goes on here: no other node can take the device over any more
  * @lease: (in) lease
  *
  * Interrupts go on; Bus Master Enable stays off. Return: 0; -ESTALE another node has it.
@@ -601,7 +600,7 @@ int dlend_lease_run(struct dlend_lease *lease);
  * @token: (out) for dlend_lease_take_over() of the other node
  *
  * It is this node's until the other one takes it over, or for dlend_lease_run(). If this node
- * returns it meanwhile, the device waits for the other node.
+ * returns it before that, the device waits for the other node.
  */
 int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE]);
 

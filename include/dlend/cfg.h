@@ -135,7 +135,7 @@ u32 dlend_cfg_live(const struct dlend_cfg *cfg, u32 offset, u32 len);
 /**
  * dlend_cfg_vpd - the word of VPD that the guest wants to move, after DLEND_CFG_E_VPD
  * @cfg: (in) virtual space
- * @data: (out) what is to be written, its byte of the lowest address in the lowest bits
+ * @data: (out) the word to write; the byte of the lowest address is in the lowest bits
  *
  * Return: its address, with PCI_VPD_ADDR_F if it is to be written.
  */
@@ -143,7 +143,7 @@ u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data);
 
 /**
  * dlend_cfg_vpd_done - a word of VPD was moved: the guest's poll ends
- * @cfg: (in, out) virtual space; nothing changes if the guest has asked for another word meanwhile
+ * @cfg: (in, out) virtual space; if the guest has asked for another word since, nothing changes
  * @addr: (in) as dlend_cfg_vpd() has said
  * @data: (in) what was read, if it was
  *
