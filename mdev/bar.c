@@ -264,28 +264,10 @@ static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 		;
 }
 
-/*
- * Wait outside of all locks, then let the fault be tried again.  The mapping may vanish while
- * we wait, and the file with it: hold the vdev, and the module that the file held.
- */
-static vm_fault_t dlend_bar_retry_fault(struct dlend_vdev *v, struct vm_fault *vmf)
-{
-	unsigned int flags = vmf->flags;
-
-	if (flags & FAULT_FLAG_RETRY_NOWAIT)
-		return VM_FAULT_RETRY;
-	__module_get(THIS_MODULE);
-	dlend_vdev_get(v);
-	release_fault_lock(vmf);
-	dlend_bar_wait(v, flags);
-	dlend_vdev_put(v);
-	module_put(THIS_MODULE);
-	return VM_FAULT_RETRY;
-}
-
 static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 {
 	struct dlend_vdev *v = vmf->vma->vm_private_data;
+	unsigned int flags = vmf->flags;
 	vm_fault_t ret;
 
 	/*
@@ -293,18 +275,31 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	 * the build needs). That is no access of the guest, so it neither borrows the device nor
 	 * waits. dlend_bar_mmap() makes sure that the caller finds no page.
 	 */
-	if (vmf->flags & FAULT_FLAG_REMOTE)
+	if (flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
 	ret = dlend_bar_try_fault(v, vmf, order);
 	if (ret != VM_FAULT_RETRY)
 		return ret;
 	dlend_vdev_touch(v);
-	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY)
-		return dlend_bar_retry_fault(v, vmf);
-	/* The caller cannot let go of mmap_lock, which the build needs: wait a moment only. */
-	wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), DLEND_LOCKED_WAIT);
-	ret = dlend_bar_try_fault(v, vmf, order);
-	return ret == VM_FAULT_RETRY ? VM_FAULT_SIGBUS : ret;
+	if (!(flags & FAULT_FLAG_ALLOW_RETRY)) {
+		/* The caller cannot let go of mmap_lock, which the build needs: wait a moment. */
+		wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), DLEND_LOCKED_WAIT);
+		ret = dlend_bar_try_fault(v, vmf, order);
+		return ret == VM_FAULT_RETRY ? VM_FAULT_SIGBUS : ret;
+	}
+	if (flags & FAULT_FLAG_RETRY_NOWAIT)
+		return VM_FAULT_RETRY;
+	/*
+	 * Wait outside of all locks, then let the fault be tried again.  The mapping may vanish
+	 * during the wait, and the file with it: hold the vdev, and the module that the file held.
+	 */
+	__module_get(THIS_MODULE);
+	dlend_vdev_get(v);
+	release_fault_lock(vmf);
+	dlend_bar_wait(v, flags);
+	dlend_vdev_put(v);
+	module_put(THIS_MODULE);
+	return VM_FAULT_RETRY;
 }
 
 static vm_fault_t dlend_bar_fault(struct vm_fault *vmf)

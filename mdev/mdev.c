@@ -396,12 +396,6 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 
 static int stats_show(struct seq_file *m, void *unused)
 {
-	static const char * const gate[] = {
-		[DLEND_GATE_SHUT] = "shut",
-		[DLEND_GATE_OPEN] = "open",
-		[DLEND_GATE_DEAD] = "dead",
-		[DLEND_GATE_READ] = "read",
-	};
 	struct dlend_vdev *v = m->private;
 	char state[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
 
@@ -410,7 +404,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	guard(mutex)(&v->lock);
 	dlend_condition_text(v, state, sizeof(state));
 	seq_printf(m, "state %s\n", state);
-	seq_printf(m, "gate %s\n", gate[v->gate]);
 	seq_printf(m, "gate_shuts %llu\n", v->stat.gate_shuts);
 	seq_printf(m, "bme_to_gate_open_us %llu\n", v->stat.bme_to_open_us);
 	seq_printf(m, "borrows %llu\n", v->stat.borrows);
@@ -460,16 +453,6 @@ DEFINE_SHOW_ATTRIBUTE(irqs);
 
 /* The mdev driver */
 
-/* Without its expansion ROM the device simply has none. */
-static void dlend_mdev_fetch_rom(struct dlend_vdev *v)
-{
-	int ret = dlend_offer_read_rom(v->claim.offer, &v->rom, &v->rom_size);
-
-	if (ret)
-		dev_warn(dlend_vdev_dev(v), "no expansion ROM from node %u (%pe): create the mdev again, or give the VMM a romfile, if the firmware needs it\n",
-			 dlend_vdev_lender(v), ERR_PTR(ret));
-}
-
 static int dlend_mdev_probe(struct mdev_device *mdev)
 {
 	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
@@ -494,7 +477,11 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 		goto put_vfio;
 	}
 	dev_set_drvdata(&mdev->dev, v);
-	dlend_mdev_fetch_rom(v);
+	/* Without its expansion ROM the device simply has none. */
+	ret = dlend_offer_read_rom(p->offer, &v->rom, &v->rom_size);
+	if (ret)
+		dev_warn(&mdev->dev, "no expansion ROM from node %u (%pe): create the mdev again, or give the VMM a romfile, if the firmware needs it\n",
+			 dlend_vdev_lender(v), ERR_PTR(ret));
 	v->dir = debugfs_create_dir(dev_name(&mdev->dev), dlend_vdev_debugfs_root);
 	debugfs_create_file("stats", 0444, v->dir, v, &stats_fops);
 	debugfs_create_file("memory", 0444, v->dir, v, &extents_fops);

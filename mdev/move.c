@@ -591,19 +591,11 @@ static int dlend_move_get_data_size(struct vfio_device *vfio, unsigned long *len
 	return 0;
 }
 
-static const struct vfio_migration_ops dlend_move_ops = {
+const struct vfio_migration_ops dlend_move_ops = {
 	.migration_set_state = dlend_move_set_state,
 	.migration_get_state = dlend_move_get_state,
 	.migration_get_data_size = dlend_move_get_data_size,
 };
-
-void dlend_move_init(struct dlend_vdev *v)
-{
-	mutex_init(&v->move.lock);
-	v->move.state = VFIO_DEVICE_STATE_RUNNING;
-	v->vfio.migration_flags = VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P;
-	v->vfio.mig_ops = &dlend_move_ops;
-}
 
 void dlend_move_forget(struct dlend_vdev *v)
 {

@@ -43,11 +43,6 @@ MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layou
 /* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
 #define DLEND_STEP_REACH_MS	2000
 
-static s64 dlend_step_settle_ms(void)
-{
-	return settle_s * (s64)MSEC_PER_SEC;
-}
-
 /* Try again, a little later. Return: true if it came no further for @limit_ms. [locked] */
 static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 {
@@ -65,7 +60,7 @@ static void dlend_step_pause(struct dlend_vdev *v)
 static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	if (dlend_step_overdue(v, 0, dlend_step_settle_ms()) && v->now.open)
+	if (dlend_step_overdue(v, 0, settle_s * MSEC_PER_SEC) && v->now.open)
 		dlend_condition_fail(v, true,
 				     "the lender did not make the device ready within %u s",
 				     settle_s);
@@ -368,8 +363,8 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 				  int ret, const char *why)
 {
 	u64 pinned = dlend_memory_pinned(dlend_vdev_memory(lease));
-	bool overdue = ret && dlend_step_overdue(v, pinned, ret == -EAGAIN ?
-						 dlend_step_settle_ms() : DLEND_STEP_REACH_MS);
+	s64 limit = ret == -EAGAIN ? settle_s * MSEC_PER_SEC : DLEND_STEP_REACH_MS;
+	bool overdue = ret && dlend_step_overdue(v, pinned, limit);
 
 	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:

@@ -665,8 +665,7 @@ void dlend_guest_dma_unmap(struct vfio_device *vfio, u64 iova, u64 size);
 
 /* move.c: a VM moves from one host to another, and its device stays where it is */
 
-/** dlend_move_init - prepare a new vdev: it can move. Context: process. */
-void dlend_move_init(struct dlend_vdev *v);
+extern const struct vfio_migration_ops dlend_move_ops;
 
 /** dlend_move_forget - whatever moved does not any more. Context: vdev->lock. */
 void dlend_move_forget(struct dlend_vdev *v);

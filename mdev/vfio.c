@@ -72,7 +72,10 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
 	strscpy(v->said, "idle");
 	dlend_guest_init(v);
-	dlend_move_init(v);
+	mutex_init(&v->move.lock);
+	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+	vfio->migration_flags = VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P;
+	vfio->mig_ops = &dlend_move_ops;
 	return 0;
 }
 
@@ -833,20 +836,15 @@ static long dlend_vfio_get_info(void __user *arg)
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }
 
-static u32 dlend_vfio_irq_flags(unsigned int index)
-{
-	switch (index) {
-	case VFIO_PCI_INTX_IRQ_INDEX:
-		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
-	case VFIO_PCI_MSIX_IRQ_INDEX:
-		return VFIO_IRQ_INFO_EVENTFD;	/* vectors may be added one by one */
-	default:
-		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_NORESIZE;
-	}
-}
-
 static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 {
+	/* MSI-X: vectors may be added one by one. */
+	static const u32 flags[VFIO_PCI_NUM_IRQS] = {
+		[VFIO_PCI_INTX_IRQ_INDEX] = VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED,
+		[VFIO_PCI_MSI_IRQ_INDEX] = VFIO_IRQ_INFO_NORESIZE,
+		[VFIO_PCI_ERR_IRQ_INDEX] = VFIO_IRQ_INFO_NORESIZE,
+		[VFIO_PCI_REQ_IRQ_INDEX] = VFIO_IRQ_INFO_NORESIZE,
+	};
 	unsigned long minsz = offsetofend(struct vfio_irq_info, count);
 	struct vfio_irq_info info;
 
@@ -854,7 +852,7 @@ static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 		return -EFAULT;
 	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
-	info.flags = dlend_vfio_irq_flags(info.index);
+	info.flags = VFIO_IRQ_INFO_EVENTFD | flags[info.index];
 	info.count = dlend_irqs_count(v, info.index);
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }

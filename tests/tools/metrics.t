@@ -67,7 +67,6 @@ trapped_timeouts 7
 messages 8
 pinned_bytes 9
 state running
-gate open
 borrows 10
 returns 11
 resets 12
