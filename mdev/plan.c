@@ -167,14 +167,14 @@ enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struc
 	return stood && !overdue ? DLEND_VERDICT_AGAIN : DLEND_VERDICT_FAIL;
 }
 
-bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms)
+bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now, s64 limit)
 {
 	if (!p->pause_ms || progress > p->most) {
 		p->most = progress;
-		p->since_ms = now_ms;
+		p->since = now;
 	}
 	p->pause_ms = clamp(p->pause_ms * 2, DLEND_PAUSE_MIN_MS, DLEND_PAUSE_MAX_MS);
-	return now_ms - p->since_ms > limit_ms;
+	return now - p->since > limit;
 }
 
 bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit)

@@ -160,24 +160,24 @@ enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struc
  * struct dlend_patience - for a step that is tried again and again
  * @pause_ms: pause before the next try; set it to 0 when a new step begins
  * @most: the furthest that the step has come
- * @since_ms: when it came there
+ * @since: when it came there
  */
 struct dlend_patience {
 	unsigned int pause_ms;
 	u64 most;
-	s64 since_ms;
+	s64 since;
 };
 
 /**
  * dlend_plan_overdue - a step is to be tried again: is the patience at an end?
  * @p: (in, out) patience
  * @progress: (in) how far the step has come, e.g. in bytes; less than before is no progress
- * @now_ms: (in) time, of any clock
- * @limit_ms: (in) longest time without progress
+ * @now: (in) time, of any clock and in any unit
+ * @limit: (in) longest time without progress
  *
- * Return: true if the step has come no further for more than @limit_ms.
+ * Return: true if the step has come no further for more than @limit.
  */
-bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms);
+bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now, s64 limit);
 
 /**
  * dlend_plan_gate_overdue - has the gate been shut for too long, without any progress?

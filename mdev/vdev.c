@@ -41,13 +41,7 @@ MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layou
 #define DLEND_P2P_SETTLE_MS	1000u
 
 /* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
-#define DLEND_STEP_REACH_MS	2000
-
-/* Try again, a little later. Return: true if it came no further for @limit_ms. [locked] */
-static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
-{
-	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()), limit_ms);
-}
+#define DLEND_STEP_REACH_NS	(2 * NSEC_PER_SEC)
 
 /* Wait a little, unless the VM goes away. */
 static void dlend_step_pause(struct dlend_vdev *v)
@@ -60,7 +54,8 @@ static void dlend_step_pause(struct dlend_vdev *v)
 static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	if (dlend_step_overdue(v, 0, settle_s * MSEC_PER_SEC) && v->now.open)
+	if (dlend_plan_overdue(&v->patience, 0, ktime_get(), settle_s * NSEC_PER_SEC) &&
+	    v->now.open)
 		dlend_condition_fail(v, true,
 				     "the lender did not make the device ready within %u s",
 				     settle_s);
@@ -363,8 +358,8 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 				  int ret, const char *why)
 {
 	u64 pinned = dlend_memory_pinned(dlend_vdev_memory(lease));
-	s64 limit = ret == -EAGAIN ? settle_s * MSEC_PER_SEC : DLEND_STEP_REACH_MS;
-	bool overdue = ret && dlend_step_overdue(v, pinned, limit);
+	s64 limit = ret == -EAGAIN ? settle_s * NSEC_PER_SEC : DLEND_STEP_REACH_NS;
+	bool overdue = ret && dlend_plan_overdue(&v->patience, pinned, ktime_get(), limit);
 
 	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:
