@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BARs of a borrowed device: mappings of the NTB window by page fault, and the gate in front of
- * them; trapped accesses for what cannot be mapped.
+ * BARs of a borrowed device: page faults map the NTB window, and the gate stands in front of it.
+ * What cannot be mapped is reached by trapped accesses.
  *
- * A fault that meets a shut gate drops mmap_lock before it waits: the worker that will open the
- * gate pins guest memory, and needs that lock.  When the device is gone, its guest gets pages of
- * 0xff: a driver understands that, while SIGBUS would kill the VMM.
+ * A fault that meets a shut gate drops mmap_lock before it waits, as the worker that will open the
+ * gate pins guest memory and needs that lock.  When the device is gone, its guest gets pages of
+ * 0xff: a driver understands that, whereas SIGBUS would kill the VMM.
  *
  * Who waits at a shut gate, and who waits for them:
  *   a vCPU of KVM: it waits in its page fault, without the VMM's big lock, for gate_timeout_ms at
@@ -22,8 +22,8 @@
  *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
  *	until the device is borrowed and reset.
  *
- * Must not know leases: state.c says when the gate is open, and where the window is.  While no
- * VM has the device open, or the guest has memory decoding off, the gate is DLEND_GATE_DEAD.
+ * This file must not know leases: state.c says when the gate is open, and where the window is.  The
+ * gate is DLEND_GATE_DEAD while no VM has the device open, or the guest has memory decoding off.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -42,7 +42,7 @@ MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its d
 /* How long a fault waits if its caller cannot release mmap_lock. */
 #define DLEND_LOCKED_WAIT	msecs_to_jiffies(50)
 
-/* Bytes of 0xff for a device; an address in a BAR, modulo this, says which of them it meets. */
+/* Bytes of 0xff for a device; an address in a BAR, modulo this, is an offset in them. */
 #define DLEND_DEAD_BYTES	(16 * PAGE_SIZE)
 #define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
 
@@ -52,9 +52,9 @@ u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index)
 }
 
 /*
- * A BAR smaller than a page is mapped as a whole page, which the lender keeps for this BAR alone.
- * QEMU maps such a BAR of a local device in the same way, if the guest has put it at the beginning
- * of a page.
+ * A BAR that is smaller than a page is mapped as a whole page, which the lender keeps for this BAR
+ * alone.  QEMU maps such a BAR of a local device in the same way, if the guest has put it at the
+ * beginning of a page.
  *
  * Without isolated MSIs, a guest that writes the MSI-X table could aim interrupts at the lender.
  */
@@ -82,7 +82,7 @@ unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
  * The gate and the mappings behind it.
  */
 
-/* Remove all mappings of all BARs; the next access faults. bar_lock is held for writing. */
+/* Remove all mappings of all BARs, so that the next access faults. */
 static void dlend_bar_zap(struct dlend_vdev *v)
 {
 	lockdep_assert_held_write(&v->bar_lock);
@@ -92,8 +92,8 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 }
 
 /*
- * Does the gate make a vCPU wait, as the device may still become ready?  DLEND_GATE_READ does: it
- * lets nothing pass but trapped reads.
+ * Does the gate make a vCPU wait, as the device may still become ready?  DLEND_GATE_READ does, as
+ * only trapped reads pass it.
  */
 static bool dlend_bar_waits(enum dlend_gate gate)
 {
@@ -122,9 +122,9 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 }
 
 /*
- * The lender is this host, and it has fenced the device. No IOMMU stops the guest's accesses here,
- * so they must not reach the device. The guest reads 0xff at once, also while the lender's message
- * is still on its way.
+ * The lender is this host, and has fenced the device. No IOMMU stops the guest's accesses here, so
+ * they are cut off before this returns. The guest reads 0xff at once, before the lender's message
+ * has come.
  */
 void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 {
@@ -151,9 +151,9 @@ static bool dlend_bar_passable(const struct dlend_vdev *v)
 }
 
 /*
- * Pages of 0xff.  The guest may write to them (there is no mapping that drops writes), so they
- * are refilled while they are mapped; and there are several, so that a doorbell written in one
- * page is not read back as a register of another.
+ * Pages of 0xff.  The guest may write to them, as no mapping drops writes; so they are refilled
+ * while they are mapped.  There are several, so that a doorbell that is written in one page is not
+ * read back as a register of another.
  */
 
 static void dlend_bar_dead_work(struct work_struct *work)
@@ -189,7 +189,7 @@ int dlend_bar_open(struct dlend_vdev *v)
 	return 0;
 }
 
-/* No mapping exists any more: each holds the file open. */
+/* No mapping is left, as each holds the file open. */
 void dlend_bar_close(struct dlend_vdev *v)
 {
 	WRITE_ONCE(v->dead_mapped, false);
@@ -226,7 +226,7 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	return ret;
 }
 
-/* Answer a fault as the gate is now.  VM_FAULT_RETRY: it is shut, so the fault has to wait. */
+/* Answer a fault as the gate is now.  VM_FAULT_RETRY: the gate is shut, and the fault waits. */
 static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
 				      unsigned int order)
 {
@@ -252,7 +252,7 @@ static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 	ktime_t since = ktime_get();
 
 	atomic64_inc(&v->stat.fault_waits);
-	/* The kernel repeats a fault of its own (a copy from the BAR) after any signal. */
+	/* A fault of the kernel's own (a copy from the BAR) would be repeated after any signal. */
 	if (flags & FAULT_FLAG_INTERRUPTIBLE && flags & FAULT_FLAG_USER)
 		wait_event_interruptible_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
 	else if (flags & FAULT_FLAG_KILLABLE)
@@ -271,9 +271,9 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	vm_fault_t ret;
 
 	/*
-	 * VFIO maps the BAR for another device's DMA (type1 does so with its lock held, which
-	 * the build needs). That is no access of the guest, so it neither borrows the device nor
-	 * waits. dlend_bar_mmap() makes sure that the caller finds no page.
+	 * VFIO maps the BAR for another device's DMA.  That is no access of the guest, so it
+	 * neither borrows the device nor waits; type1 holds a lock here that the build needs.
+	 * dlend_bar_mmap() makes sure that the caller finds no page.
 	 */
 	if (flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
@@ -329,7 +329,7 @@ int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
 			break;
 	if (i == n)
 		return -EINVAL;
-	/* Always uncached.  Where the guest maps a BAR write-combining, KVM allows that. */
+	/* Always uncached.  KVM lets a guest map a BAR write-combining all the same. */
 	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
 	/*
 	 * Not VM_PFNMAP: type1 would find the pages that are mapped just now, and map them for the
@@ -344,10 +344,10 @@ int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
 }
 
 /*
- * Trapped accesses: BARs (or pages of them) that are not mapped, and VMMs that do not map.
+ * Trapped accesses: of BARs, or pages of BARs, that are not mapped, and of VMMs that map none.
  */
 
-/* Map one page of the window, uncached as in all other mappings of it. io_lock is held. */
+/* Map one page of the window, uncached as in all its other mappings. io_lock is held. */
 static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 {
 	phys = ALIGN_DOWN(phys, PAGE_SIZE);
@@ -417,7 +417,7 @@ static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar
 	       access->pos + access->len > part.offset;
 }
 
-/* May a trapped access pass?  A read starts no transfer, so DLEND_GATE_READ is enough for it. */
+/* May a trapped access pass?  DLEND_GATE_READ is enough for a read, which starts no transfer. */
 static bool dlend_bar_lets(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_gate gate = READ_ONCE(v->gate);
@@ -448,8 +448,9 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 }
 
 /*
- * The first trapped access borrows the device, as a page fault does, and waits as long.
- * Return: -EAGAIN: try again, as the gate may be shut again; -ETIMEDOUT; -ERESTARTSYS: the VMM
+ * Wait for the gate.  The first trapped access borrows the device, as a page fault does, and waits
+ * as long.
+ * Return: -EAGAIN: try again, and the gate may be shut again; -ETIMEDOUT; -ERESTARTSYS: the VMM
  * dies.
  */
 static int dlend_bar_io_wait(struct dlend_vdev *v, bool write)

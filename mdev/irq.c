@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a borrowed device, as VFIO shows them.  The VMM sets eventfds; the link's doorbell
- * handler signals them when the lender's device fires (dlend_irqs_fired()).
+ * Interrupts of a borrowed device, as VFIO shows them.  The VMM sets eventfds, and interrupt
+ * handlers of this host signal them when the lender's device fires (dlend_irqs_fired()).
  *
- * No edge is lost: one that finds no eventfd (a VMM exchanges them when the guest masks a vector)
- * is kept and signalled when the next is set.  Several edges of one vector may become one signal,
- * as in hardware.
+ * No edge is lost.  A VMM exchanges eventfds when the guest masks a vector; an edge that finds no
+ * eventfd is kept, and signalled when the next one is set.  Several edges of one vector may become
+ * one signal, as in hardware.
  *
- * Must not ask the lender for anything itself: dlend_irqs_ask() notes what is wanted, and callers
- * see to that (dlend_vdev_update()).
+ * This file asks the lender for nothing: dlend_irqs_ask() notes what is wanted, and its callers'
+ * callers call dlend_vdev_update().
  */
 #include <linux/eventfd.h>
 #include <linux/irqbypass.h>
@@ -17,7 +17,7 @@
 #include <dlend/compat.h>
 #include "vdev.h"
 
-/* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
+/* The lender sets up as many MSI-X vectors at least: guests add them one by one, and ask once. */
 #define DLEND_MSIX_STEP		64
 
 unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
@@ -45,7 +45,7 @@ static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 }
 
 /*
- * From the VMM to the lender: note at once what the VMM wants; the worker asks the lender for it.
+ * From the VMM to the lender: what the VMM wants is noted at once, and the worker asks for it.
  */
 
 /* Want @count vectors, of which @need are used; the gate is shut until they are set up. [locked] */
@@ -62,8 +62,8 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
  */
 
 /*
- * A message that finds no eventfd is kept until there is one.  INTx is level-triggered: one signal,
- * then silence until the guest has dealt with it.
+ * Signal an interrupt, or keep it until that is possible.  INTx is level-triggered: it is signalled
+ * once, and then not before the guest has dealt with it.
  */
 static void dlend_irqs_signal_vec(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
 {
@@ -77,7 +77,7 @@ static void dlend_irqs_signal_vec(struct dlend_irqs *irq, struct dlend_irq_vec *
 	irq->signalled++;
 }
 
-/* INTx is not masked or disabled any more: signal what came before. */
+/* INTx is not masked or disabled any more: signal it if it has come before. */
 static void dlend_irqs_signal_kept(struct dlend_irqs *irq)
 {
 	if (irq->vec[0].latched)
@@ -91,7 +91,7 @@ void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool dir
 
 	spin_lock_irqsave(&irq->lock, flags);
 	irq->fired += count;
-	/* The lender has masked INTx and waits for an unmask, whether or not the VMM listens. */
+	/* The lender has masked INTx, and waits for an unmask even if no VMM listens. */
 	if (irq->live == DLEND_IRQ_INTX)
 		irq->owed = true;
 	if (irq->mode == DLEND_IRQ_NONE || irq->mode != irq->live || vector >= irq->nvec) {
@@ -110,9 +110,9 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 
 	spin_lock_irq(&irq->lock);
 	if (irq->live != mode)
-		irq->owed = false;	/* the lender sets up anew */
+		irq->owed = false;	/* it is not masked after a new set-up */
 	irq->live = mode;
-	/* Interrupts may be lost while the number of vectors changes: one too many does no harm. */
+	/* Some may be lost while the number of vectors changes.  One too many does no harm. */
 	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
@@ -129,13 +129,13 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, irq.unmask_work);
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
+	/* The lender keeps INTx masked until it is told.  -ETIMEDOUT: the ring had no room. */
 	if (lease && dlend_lease_irq_unmask(lease) == -ETIMEDOUT &&
 	    READ_ONCE(v->irq.live) == DLEND_IRQ_INTX)
 		queue_work(system_highpri_wq, work);
 }
 
-/* From the resample eventfd (KVM has seen the guest's end of interrupt), or an ioctl. */
+/* KVM has seen the guest's end of interrupt (resample eventfd), or the VMM unmasks by ioctl. */
 static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 {
 	struct dlend_vdev *v = opaque;
@@ -166,7 +166,7 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 	spin_unlock_irq(&irq->lock);
 }
 
-/* Without data, or with a bool that is true: do it now. */
+/* Is something to be done now: are there no data, or a bool that is true? */
 static bool dlend_irqs_is_now(const struct vfio_irq_set *hdr, const void *data)
 {
 	return (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) == VFIO_IRQ_SET_DATA_NONE ||
@@ -188,7 +188,7 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 		vfio_virqfd_disable(&v->irq.unmask);
 		return 0;
 	}
-	/* No handler: it would run under the eventfd's lock, which is taken inside irq->lock. */
+	/* No handler, as it would run under the eventfd's lock, which is taken inside irq->lock. */
 	return vfio_virqfd_enable(v, NULL, dlend_irqs_intx_unmasked, NULL, &v->irq.unmask, fd);
 }
 
@@ -206,15 +206,16 @@ static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_
 }
 
 /*
- * Direct interrupts that go to the VM without this host's software.
+ * Direct interrupts that reach the VM without software of this host.
  *
- * A processor that can post interrupts delivers a device's to a VM that runs, or notes them for one
- * that does not; then no handler runs here.  KVM arranges that (irq_set_vcpu_affinity()) for each
- * interrupt that is registered with the eventfd that KVM itself listens to.  If it cannot, or the
- * VMM takes the eventfd, everything is as before.  vdev->lock is held in all of these.
+ * A processor that can post interrupts delivers a device's interrupts to a VM that runs, or notes
+ * them for a VM that does not run.  No handler runs here then.  KVM arranges that for each
+ * interrupt that is registered with an eventfd that KVM listens to (irq_set_vcpu_affinity()).  If
+ * KVM cannot, or the VMM takes the eventfd away, the handler here signals the eventfd.  vdev->lock
+ * is held in all of these.
  */
 
-/* A vector's eventfd goes: the vector is dlend_irqs_fired()'s until dlend_bypass_offer(). */
+/* Take a vector back from KVM, before its eventfd goes, until dlend_bypass_offer(). */
 static void dlend_bypass_drop(struct dlend_vdev *v, unsigned int vector)
 {
 	struct dlend_irq_vec *vec = &v->irq.vec[vector];
@@ -241,7 +242,7 @@ static void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 	if (!v->irq.bypass || !vec->trigger || vec->producing || v->have.irq_mode != v->irq.mode)
 		return;
 	virq = dlend_lease_irq_number(v->irq.bypass, vector);
-	/* Two vectors with one eventfd, say: then the handler here signals it. */
+	/* That fails if two vectors have one eventfd, say: then the handler here signals it. */
 	if (virq)
 		vec->producing = !dlend_compat_register_producer(&vec->producer, vec->trigger,
 								 virq);
@@ -303,7 +304,7 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	irq->vec = vec;
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
-	/* INTx fired after the VMM took it away, and before the VMM set it up again. */
+	/* INTx has fired while the VMM had it not set up. */
 	vec->latched = irq->mode == DLEND_IRQ_INTX && irq->owed;
 	spin_unlock_irq(&irq->lock);
 	return 0;
@@ -316,18 +317,18 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	enum dlend_irq_mode mode = dlend_irqs_mode_of(index);
 	u32 count;
 
-	/* The number only grows: taking vectors away would disturb those in use. */
+	/* The number only grows, as taking vectors away would disturb those in use. */
 	if (v->want.irq_mode == mode) {
 		used = max(used, v->irq_need);
 		if (used <= v->want.irq_count) {
-			/* A later set-up needs as many, even if it finds fewer. */
+			/* A later set-up that finds fewer vectors still needs as many. */
 			v->irq_need = used;
 			return;
 		}
 	}
 	count = max_t(u32, least, roundup_pow_of_two(used));
 	if (index == VFIO_PCI_MSI_IRQ_INDEX)
-		used = count;		/* the standard knows powers of two only */
+		used = count;		/* MSI has powers of two only */
 	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
@@ -385,14 +386,14 @@ static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *h
 	return ret;
 }
 
-/* The VMM plays the device: for tests, and to pass on an interrupt that it has held back. */
+/* The VMM fires an interrupt itself: for tests, or one that it has held back. */
 static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
 {
 	struct dlend_irqs *irq = &v->irq;
 	struct dlend_irq_vec *vec;
 	unsigned int i;
 
-	/* The mode cannot change: v->lock is held. */
+	/* The mode cannot change, as vdev->lock is held. */
 	if (irq->mode != dlend_irqs_mode_of(hdr->index))
 		return -EINVAL;
 	spin_lock_irq(&irq->lock);
@@ -477,7 +478,7 @@ int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *d
 
 	if (action == VFIO_IRQ_SET_ACTION_TRIGGER)
 		return dlend_irqs_set_trigger(v, hdr, data);
-	/* Masking of message interrupts is the VMM's business, as with vfio-pci. */
+	/* A VMM masks message interrupts by itself, as with vfio-pci. */
 	if (hdr->index != VFIO_PCI_INTX_IRQ_INDEX)
 		return -ENOTTY;
 	if (v->irq.mode != DLEND_IRQ_INTX || hdr->start || hdr->count != 1)
@@ -489,7 +490,7 @@ int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *d
 	return -EINVAL;
 }
 
-/* How many vectors, from the first on, are needed for those in use without @hdr's. [locked] */
+/* Return: vectors, from the first on, that those in use need if @hdr's are left out. [locked] */
 static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
 {
 	unsigned int i = v->irq.nvec;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dlend-mdev: borrowed devices as mediated devices, for guests.  Each offer is an mdev parent with
- * one type, by its class code; the mdev driver; a mediated device's attributes, and its numbers.
+ * one type, by its class code.  This file has the mdev driver, and the attributes and numbers of a
+ * mediated device.
  *
- * An admin makes settings (clique, prepin, lowmem) before a VM uses the device.  They are
- * attributes of the mdev itself, because mdevctl writes the attributes of a definition by their
- * names there.  The folder "dlend" shows the results.
+ * An administrator makes settings (clique, identity, prepin, lowmem) before a VM uses the device.
+ * They are attributes of the mdev itself, as mdevctl writes the attributes of a definition there,
+ * by their names.  The folder "dlend" shows the results.
  *
- * Must not know how offers arrive, nor how a device is borrowed.
+ * This file must not know how offers arrive, nor how a device is borrowed.
  */
 #include <linux/bits.h>
 #include <linux/debugfs.h>
@@ -29,11 +30,11 @@
 
 /**
  * struct dlend_mdev_parent - an offer, as mdev sees it; drvdata of the offer's device
- * @offer: offer, which the memory of this structure belongs to: @type is a kobject, and may live
+ * @offer: the offer; this structure is in its memory, as @type is a kobject, and may live
  *	until the last reference on the device of the offer is gone
  * @types: mdev's list of types
- * @type: the one in it
- * @parent: mdev's
+ * @type: the type in @types
+ * @parent: mdev's part
  */
 struct dlend_mdev_parent {
 	struct dlend_offer *offer;
@@ -46,10 +47,10 @@ struct dlend_mdev_parent {
 
 static const char * const dlend_prepin_words[] = { "bme", "open" };
 
-/* DLEND_CFG_CLIQUE_NONE, and downwards */
+/* DLEND_CFG_CLIQUE_NONE, DLEND_CLIQUE_AUTO, DLEND_CLIQUE_ALWAYS */
 static const char * const dlend_clique_words[] = { "none", "auto", "always" };
 
-/* A guest may have seen a setting, or rely on it: it cannot change while a VM is there. */
+/* A setting cannot change while a VM has the device open, as the guest may rely on it. */
 static int dlend_setting_change(struct dlend_vdev *v, const struct device_attribute *attr,
 				void *setting, const void *value, size_t size)
 {
@@ -137,7 +138,7 @@ static ssize_t prepin_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%s\n", dlend_prepin_words[v->prepin]);
 }
 
-/* Also while a VM has the device open: the next VM that opens it gets what is set then. */
+/* May change while a VM has the device open: it counts when the device is opened next. */
 static ssize_t prepin_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t count)
 {
@@ -232,7 +233,7 @@ static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(interrupts);
 
-/* Numbers of the present lease; all 0 if there is none. */
+/* Numbers of the lease in use; all 0 if there is none. */
 static struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
@@ -271,7 +272,7 @@ static ssize_t rescan_store(struct device *dev, struct device_attribute *attr, c
 static DEVICE_ATTR_WO(rescan);
 
 /*
- * Reading gives what the guest sees while a VM has the device open, else the setting.  Writing
+ * A read gives what the guest sees while a VM has the device open, and else the setting.  A write
  * changes the setting.
  */
 static ssize_t shown_clique_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -342,8 +343,8 @@ static const struct attribute_group *dlend_mdev_groups[] = {
 };
 
 /*
- * Numbers: /sys/kernel/debug/dlend/mdev/<uuid>/{stats,memory,irqs}, one "key value" per line, so
- * that scenarios can read them without a parser.
+ * Numbers: /sys/kernel/debug/dlend/mdev/<uuid>/{stats,memory,irqs}.  Each line of stats and irqs is
+ * "key value", so that scripts can read them.
  */
 
 static struct dentry *dlend_vdev_debugfs_root;
@@ -468,7 +469,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	v->claim.dev = &mdev->dev;
 	export_guid(v->claim.vm, &mdev->uuid);
 	v->claim.offer = p->offer;
-	/* Until the vdev is released: a lease may be returned after the mdev was removed. */
+	/* Until the vdev is released, as a lease may be returned after the mdev was removed. */
 	get_device(&mdev->dev);
 	get_device(dlend_offer_dev(p->offer));
 	ret = dlend_offer_claim(p->offer, &v->claim, why);
@@ -477,7 +478,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 		goto put_vfio;
 	}
 	dev_set_drvdata(&mdev->dev, v);
-	/* Without its expansion ROM the device simply has none. */
+	/* If the expansion ROM cannot be fetched, the device has none. */
 	ret = dlend_offer_read_rom(p->offer, &v->rom, &v->rom_size);
 	if (ret)
 		dev_warn(&mdev->dev, "no expansion ROM from node %u (%pe): create the mdev again, or give the VMM a romfile, if the firmware needs it\n",
@@ -500,7 +501,7 @@ put_vfio:
 	return ret;
 }
 
-/* Waits until user space has closed the device; VFIO asks user space by the request eventfd. */
+/* Waits until user space has closed the device; VFIO asks for that by the request eventfd. */
 static void dlend_mdev_remove(struct mdev_device *mdev)
 {
 	struct dlend_vdev *v = dev_get_drvdata(&mdev->dev);
@@ -518,7 +519,7 @@ static unsigned int dlend_mdev_available(struct mdev_type *type)
 	return dlend_offer_available(container_of(type, struct dlend_mdev_parent, type)->offer);
 }
 
-/* The setting of a mediated device that is made from it comes before this clique. */
+/* The clique is the offer's; the setting of a mediated device comes before it. */
 static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
 {
 	struct dlend_mdev_parent *p = container_of(type, struct dlend_mdev_parent, type);
@@ -569,7 +570,7 @@ static int dlend_mdev_appeared(struct dlend_offer *offer)
 	return ret;
 }
 
-/* Have udev start the mdevs that are defined for the offer, as when a parent is registered. */
+/* Have udev start the mdevs that are defined for the offer, as after mdev_register_parent(). */
 static void dlend_mdev_freed(struct dlend_offer *offer)
 {
 	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
@@ -586,7 +587,7 @@ static void dlend_mdev_vanishes(struct dlend_offer *offer)
 		return;
 	mdev_unregister_parent(&p->parent);
 	dev_set_drvdata(dlend_offer_dev(offer), NULL);
-	/* Wait: work of the offer may still use the removed vdev, and the ops of its claim. */
+	/* Work of the offer may still use the removed vdev, and the operations of its claim. */
 	dlend_offer_flush(offer);
 }
 
@@ -615,7 +616,7 @@ stop:
 	return ret;
 }
 
-/* No VFIO file is open now, since each holds the module.  So this waits for no user space. */
+/* Does not wait for user space: no VFIO file is open, as each holds the module. */
 static void __exit dlend_mdev_exit(void)
 {
 	dlend_offer_user_unregister(&dlend_mdev_user);

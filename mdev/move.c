@@ -2,23 +2,23 @@
 /*
  * A VM moves from one host to another, and its device stays where it is: VFIO's migration states.
  *
- * The VMM on the old host stops the VM (STOP), and reads some kilobytes (STOP_COPY).  On the new
- * host it writes them (RESUMING), before the VM runs there.  What those say is how the guest sees
- * the device, and a token that shows to the lender whose VM it is.  All else happens between the
- * two hosts and the lender, step by step, by the worker:
+ * The VMM on the old host stops the VM (STOP), and reads some kilobytes (STOP_COPY).  The VMM on
+ * the new host writes them (RESUMING) before the VM runs there.  They say how the guest sees the
+ * device, and hold a token that shows to the lender whose VM this is.  The worker on each host does
+ * the rest with the lender, step by step:
  *
  *   RUNNING -> RUNNING_P2P	the lender is asked to stop the device
- *   RUNNING_P2P -> STOP	wait until it has; this never fails
- *   STOP -> STOP_COPY		hand the device over; here a move can be refused: the VM goes on
- *   STOP -> RESUMING		(new host) prepare: pin and map the VM's memory, while it comes
+ *   RUNNING_P2P -> STOP	wait until the lender has done that; this never fails
+ *   STOP -> STOP_COPY		hand the device over.  A move can be refused here: the VM goes on
+ *   STOP -> RESUMING		(new host) prepare: pin and map the VM's memory as that comes
  *   write()			(new host) the last byte: is all prepared?  If not, the VM goes on
  *				where it was
  *   STOP -> RUNNING_P2P	(new host) take the device over
- *   RUNNING_P2P -> RUNNING	it transfers again.  All of the VM's devices are here by then, and
- *				it reaches those that it shall before it does
+ *   RUNNING_P2P -> RUNNING	the device transfers again.  All of the VM's devices are here by
+ *				then, and this one first gets access to those that it shall reach
  *
- * All that is only done for a VM whose device was told where it may go (the attribute move_to).  A
- * pause stops no device; a VMM that saves its VM is refused.
+ * All that is done only if the device's attribute move_to names a node.  Otherwise a pause stops no
+ * device, and a VMM that saves its VM is refused.
  */
 #include <linux/anon_inodes.h>
 #include <linux/crc32.h>
@@ -38,16 +38,16 @@
 #include "trace.h"
 #include "vdev.h"
 
-/* How long a VMM waits, with its big lock held: for the lender, and for the VM's memory. */
+/* How long a VMM waits, with its big lock held, for the lender and for the VM's memory */
 #define DLEND_MOVE_STOP_MS	6000
 #define DLEND_MOVE_TAKE_MS	10000
 #define DLEND_MOVE_TELL_MS	10000
 #define DLEND_MOVE_PREPARE_MS	120000
 
 /*
- * struct dlend_move_file - what the VMM reads or writes
- * @v: vdev, referenced.  If the file is not @v->move.file, the VMM has left the state that it
- *	belongs to, and it is dead
+ * struct dlend_move_file - a file that the VMM reads or writes
+ * @v: vdev, referenced.  If @v->move.file is another file, the VMM has left the migration state
+ *	that this one belongs to, and cannot use it any more
  * @length: bytes in @buf; both under @v->move.lock
  */
 struct dlend_move_file {
@@ -56,7 +56,7 @@ struct dlend_move_file {
 	u8 buf[DLEND_MOVE_MAX];
 };
 
-/* Tell people why the VM stays where it is. */
+/* Say in the log why the VM stays where it is. */
 #define dlend_move_err(v, err, fmt, ...) ({						\
 	dev_err_ratelimited(dlend_vdev_dev(v), "the VM does not move: " fmt "\n",	\
 			    ##__VA_ARGS__);						\
@@ -64,17 +64,17 @@ struct dlend_move_file {
 })
 
 /*
- * Has a borrowed disk's controller still commands to end?
+ * Has a borrowed disk's controller commands that have not ended?
  *
- * Its lender sees that it is silent; this host reaches its registers, and the guest's memory.
- * outstanding.c knows what these mean.
+ * The lender only sees whether the controller is silent.  This host reaches its registers and the
+ * guest's memory, and outstanding.c knows what these mean.
  */
 
-/* A VMM waits for that with its big lock held: as long as a lender waits for silence. */
+/* A VMM waits with its big lock held, as long as a lender waits for silence. */
 #define DLEND_ENDING_WAIT_US	USEC_PER_SEC
 #define DLEND_ENDING_LOOK_US	(5 * USEC_PER_MSEC)
 
-/* @kind: NULL: NVMe */
+/* @kind: NULL for NVMe */
 struct dlend_ending {
 	struct dlend_registers r;
 	struct dlend_vdev *v;
@@ -109,13 +109,13 @@ static u32 dlend_ending_register(const struct dlend_registers *r, u32 offset)
 	return readl(container_of_const(r, struct dlend_ending, r)->regs + offset);
 }
 
-/* Return: it is certain that something has not ended. */
+/* Return: is it certain that a command has not ended? */
 static bool dlend_ending_busy(const struct dlend_ending *e)
 {
 	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
 }
 
-/* Is it certain that the device would be stopped in the midst of something?  Waits for its end. */
+/* Wait until commands have ended.  Return: is it certain that one has not ended in time? */
 static bool dlend_ending_await(struct dlend_vdev *v)
 {
 	const struct dlend_outstanding *kind = dlend_outstanding_of(v->info.class);
@@ -145,12 +145,12 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 
 /* The VM stands still, or goes on */
 
-/* The VM is here, and its device is not. @fmt: why, after the words that are said. vdev->lock. */
+/* The VM is here without its device. @fmt: why, appended to the message. [locked] */
 #define dlend_move_lost(v, fmt, ...)							\
 	dlend_condition_fail(v, true, "the VM cannot go on with it on this host" fmt,	\
 			     ##__VA_ARGS__)
 
-/* The VM stands still. A pause of a VM that goes nowhere stops no device. */
+/* The VM stands still.  If it is not to move, its device is not stopped. */
 static void dlend_move_stand_still(struct dlend_vdev *v)
 {
 	bool busy = READ_ONCE(v->want.move_to) != DLEND_NODE_NONE && !READ_ONCE(v->want.cut) &&
@@ -161,7 +161,7 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 		return;
 	v->move.why[0] = 0;
 	if (busy) {
-		/* What is not stopped loses nothing: the VM stays, and the device works on. */
+		/* The device works on, and loses nothing: the VM stays. */
 		snprintf(v->move.why, sizeof(v->move.why),
 			 "it still has commands to end, a second after its guest had stopped: try again when it has less to do");
 		return;
@@ -212,22 +212,22 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
 }
 
 /*
- * Would the guest get no INTx any more?  QEMU (11.1) tells KVM where INTx goes when the guest sets
- * its chipset up, and not when it loads that chipset's state: on the other host KVM raises a wrong
- * line.  [locked]
+ * Would the guest still get INTx after a move?  QEMU (11.1) tells KVM where INTx goes when the
+ * guest sets its chipset up, but not when QEMU loads that chipset's state: on the other host KVM
+ * would raise a wrong line.  [locked]
  */
 static int dlend_move_intx_may_go(struct dlend_vdev *v)
 {
 	const struct dlend_irqs *irq = &v->irq;
 
-	/* A VMM that passes INTx on by itself unmasks it by calls, not by an eventfd of KVM's. */
+	/* A VMM that passes INTx on by itself unmasks it by calls, and not by KVM's eventfd. */
 	if (!v->claim.lease || irq->mode != DLEND_IRQ_INTX || !irq->unmask || irq->disabled)
 		return 0;
 	return dlend_move_err(v, -EPERM,
 			      "its guest has it interrupt by INTx, which QEMU does not pass on after a move; start the VM with x-no-kvm-intx=on at this device, as \"dlend migrate --prepare\" writes it");
 }
 
-/* May the VM go?  Say why not. [locked] */
+/* May the VM go?  If not, say why. [locked] */
 static int dlend_move_may_go(struct dlend_vdev *v)
 {
 	if (v->want.move_to == DLEND_NODE_NONE)
@@ -241,7 +241,7 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 		return dlend_move_err(v, -EBUSY, "its device cannot be left alone: %s",
 					 v->move.why[0] ? v->move.why :
 					 "its lender has not stopped it in time");
-	/* Its driver may have come after it was said where the VM goes. */
+	/* The guest may have set INTx up after move_to was written. */
 	return dlend_move_intx_may_go(v);
 }
 
@@ -276,7 +276,7 @@ static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 
 /* The new host */
 
-/* Is it the device that this mediated device is made from, shown in the same way? [locked] */
+/* Is this mediated device made from the device in @image, and shown in the same way? [locked] */
 static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_image *image)
 {
 	const struct dlend_move_device *its = &image->device;
@@ -311,7 +311,7 @@ static bool dlend_move_prepared(struct dlend_vdev *v)
 	       !READ_ONCE(v->now.open);
 }
 
-/* Wait until the VM could go on here.  Does the lender think so, too?  Later it is too late. */
+/* Wait until the VM could go on here, and ask whether the lender agrees: later it is too late. */
 static int dlend_move_ask(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
@@ -319,7 +319,7 @@ static int dlend_move_ask(struct dlend_vdev *v)
 	int ret = -EBUSY;
 
 	mutex_lock(&v->lock);
-	/* Maybe it was too early when the VMM began, or a link was lost for a while. */
+	/* Try again: it may have been too early, or a link was lost for a while. */
 	v->now.refused = false;
 	dlend_condition_clear(v);
 	dlend_vdev_update(v);
@@ -337,7 +337,7 @@ static int dlend_move_ask(struct dlend_vdev *v)
 	return ret ? dlend_move_err(v, ret, "this host cannot take its device over: %s", why) : 0;
 }
 
-/* All has come. */
+/* The whole stream has come. */
 static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file *f)
 {
 	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
@@ -358,14 +358,14 @@ static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file
 	return !ret && image->leased ? dlend_move_ask(v) : ret;
 }
 
-/* From here on the guest's configuration space has effects. [locked] */
+/* The VM runs here: act on what the guest has set in configuration space. [locked] */
 static void dlend_move_begin(struct dlend_vdev *v)
 {
 	v->now.coming = false;
 	v->move.has_token = false;
 	v->want.taken = false;
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
-	/* Its memory was looked at before all of it had come. */
+	/* The build may have looked before all of the VM's memory had come. */
 	v->want.rescan++;
 	if (v->want.bme)
 		v->bme_at = ktime_get();
@@ -381,10 +381,10 @@ static void dlend_move_take(struct dlend_vdev *v)
 	mutex_lock(&v->lock);
 	if (v->move.has_token && v->claim.lease) {
 		v->want.taken = true;
-		/* It may run before its device is here: what it does to that waits at the gate. */
+		/* The VM may run before its device is here: accesses wait at the gate. */
 		dlend_vdev_update(v);
 	} else {
-		/* It was prepared, and was lost since; or it has come without its device. */
+		/* The lease was lost after that, or the VM has come without its device. */
 		if (v->move.has_token)
 			dlend_move_lost(v, ": the link to its lender was lost");
 		before = dlend_ended_give_up(v);
@@ -466,7 +466,7 @@ static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 	if (!f)
 		return ERR_PTR(-ENOMEM);
 	if (flags == O_RDONLY) {
-		/* It may have stood still before it was said where it goes. */
+		/* The VM may have stood still before move_to was written. */
 		dlend_move_stand_still(v);
 		dlend_move_await(v);
 		ret = dlend_move_copy(v, f);
@@ -538,7 +538,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 	return ERR_PTR(-EINVAL);
 }
 
-/* Until the VM runs, its device begins nothing.  A file dies with the state that it belongs to. */
+/* Until the VM runs, its device begins nothing.  A file is of use in one state only. */
 static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_state state)
 {
 	lockdep_assert_held(&v->move.lock);
@@ -567,7 +567,7 @@ static struct file *dlend_move_set_state(struct vfio_device *vfio,
 		if (IS_ERR(file))
 			return file;
 		dlend_move_note_state(v, next);
-		/* A file is of the state that was asked for. */
+		/* Only the state that was asked for has a file. */
 		if (WARN_ON(file && new_state != next)) {
 			fput(file);
 			return ERR_PTR(-EINVAL);
@@ -616,7 +616,7 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
-/* "NODE", and the words "cut" and "all" after it. */
+/* @text: "NODE"; the words "cut" and "all" may follow. */
 static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool *all)
 {
 	char words[24], *rest, *word;
@@ -646,7 +646,7 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 	if (ret)
 		return ret;
 	mutex_lock(&v->lock);
-	/* iommufd does not ask what a mediated device has written: no VMM sends it again. */
+	/* iommufd does not ask what a mediated device has written: the VMM would not send that. */
 	if (!v->now.open)
 		ret = -ENODEV;
 	else if (node != DLEND_NODE_NONE && !all && v->had_space)
@@ -671,10 +671,10 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 }
 
 /*
- * The worker's steps, when the plan says so (plan.c).
+ * The worker's steps, which the plan asks for (plan.c).
  *
- * A device that was stopped is like one whose guest has Bus Master Enable off: the step that turns
- * it on again, here or on the other host, is the same as always.
+ * A device that was stopped is like one whose guest has Bus Master Enable off: the usual step turns
+ * that on again, here or on the other host.
  */
 
 static const char *dlend_move_told_words(int err)
@@ -712,7 +712,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	mutex_lock(&v->lock);
 	v->have.bme = false;
 	had = v->have;
-	/* Direct interrupts end, so that they are counted. */
+	/* Direct interrupts end, as the lender has to count them. */
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
@@ -742,7 +742,7 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	/* What came while the device was stopped may be lost: one too many does no harm. */
+	/* Interrupts may be lost while the device was stopped.  One too many does no harm. */
 	dlend_irqs_live(v, v->have.irq_mode, true);
 	v->move.given = false;
 	v->move.why[0] = 0;
@@ -757,11 +757,11 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
 	int ret = dlend_lease_take_over(lease, v->move.token, why);
 
 	guard(mutex)(&v->lock);
-	/* Whatever ends the wait for the VM ends its lease, too. */
+	/* If the VM is not waited for any more, its lease has ended, too. */
 	if (v->claim.lease != lease)
 		return;
 	dlend_reply_taken(&v->have);
-	/* Every vector once, for what was lost on the way. */
+	/* The next set-up signals every vector once, for those that were lost on the way. */
 	v->irq_gap = true;
 	dlend_move_begin(v);
 	if (ret)

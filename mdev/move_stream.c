@@ -2,7 +2,7 @@
 /*
  * What a VMM carries from one host to the other: see move_stream.h.
  *
- * Knows records; neither VFIO nor who may take what over.
+ * This file knows records.  It knows neither VFIO, nor who may take a device over.
  */
 #include <linux/crc32.h>
 #include <linux/errno.h>
@@ -16,7 +16,7 @@
 #define DLEND_MOVE_MAGIC	0x564d4c44u	/* "DLMV" */
 #define DLEND_MOVE_VERSION	1
 
-/* A stream begins with this; @crc (crc32_le(~0)) is of the @length - 16 bytes behind it. */
+/* A stream begins with this.  @crc: crc32_le(~0) of the @length - 16 bytes behind it */
 struct dlend_move_header {
 	__le32 magic;
 	__le32 version;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a VMM carries from one host to the other for a device that stays where it is: a header, then
- * records of type, length and value, all little endian.  A reader refuses a record that it does not
- * know, unless it may be left out (DLEND_MOVE_MAY_SKIP): so an old reader never loses what a new
- * writer thought to be needed.
+ * What a VMM carries from one host to the other for a device that stays where it is: a stream of a
+ * header, then records of type, length and value, all little endian.  A reader refuses a stream
+ * with a record that it does not know, unless the writer says that the record may be left out
+ * (DLEND_MOVE_MAY_SKIP).
  *
- * Pure logic: no device, no locks.  What is read comes from another host, and is not trusted.
+ * Pure logic: no device, no locks.  A stream comes from another host, and is not trusted.
  * Context of all functions: any.
  */
 #ifndef DLEND_MDEV_MOVE_STREAM_H
@@ -21,8 +21,8 @@
  * struct dlend_move_device - which device it is, and how it is shown
  * @addr: device
  * @vendor, @product: its ids
- * @snapshot_crc: of its configuration space as the lender offers it
- * @clique: that the guest sees, or DLEND_CFG_CLIQUE_NONE
+ * @snapshot_crc: crc32_le(~0) of its configuration space as the lender offers that
+ * @clique: the clique that the guest sees, or DLEND_CFG_CLIQUE_NONE
  */
 struct dlend_move_device {
 	struct dlend_addr addr;
@@ -33,9 +33,9 @@ struct dlend_move_device {
 
 /**
  * struct dlend_move_image - a device as its guest on the old host has left it
- * @device: which one
- * @leased: the guest was using it; if not, there is nothing to take over
- * @token: to take it over with
+ * @device: which device
+ * @leased: the guest was using the device; if not, there is nothing to take over
+ * @token: what the device is taken over with
  * @cfg: virtual configuration space
  */
 struct dlend_move_image {
@@ -55,12 +55,12 @@ struct dlend_move_image {
 size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf);
 
 /**
- * dlend_move_length - how long will the stream be?
+ * dlend_move_length - say how long a stream will be, from its beginning
  * @buf: (in) its beginning
  * @have: (in) bytes of it
- * @length: (out) bytes of all of it; at least of its header while that has not come
+ * @length: (out) bytes of the whole stream; of its header while that has not come
  *
- * Return: 0; -EBADMSG this is no stream of ours, or is one of another version.
+ * Return: 0; -EBADMSG this is no such stream, or one of another version.
  */
 int dlend_move_length(const u8 *buf, size_t have, size_t *length);
 
@@ -71,8 +71,8 @@ int dlend_move_length(const u8 *buf, size_t have, size_t *length);
  * @image: (out) device
  * @why: (out) on error: what is wrong with it
  *
- * Return: 0; -EBADMSG it is damaged; -EINVAL a record makes no sense, or is missing; -EOPNOTSUPP a
- * record is not known here.
+ * Return: 0; -EBADMSG the stream is damaged; -EINVAL a record makes no sense, or is missing;
+ * -EOPNOTSUPP a record is not known here.
  */
 int dlend_move_unpack(const u8 *buf, size_t length, struct dlend_move_image *image,
 		      const char **why);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The next step of a borrowed device, and what replies mean: see plan.h.
+ * The plan of a borrowed device: its next step, and what replies mean.  See plan.h.
  *
- * Pure logic: knows nothing of locks, messages or memory.
+ * Pure logic: it knows nothing of locks, messages or memory.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -21,7 +21,7 @@ static bool dlend_plan_windows_due(const struct dlend_wish *want, const struct d
 	       have->grow != want->grow;
 }
 
-/* The VM is on its way: its memory is mapped before it comes, and nothing else is done. */
+/* The VM is on its way: only its memory is mapped before it has come. */
 static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struct dlend_wish *want,
 					 const struct dlend_wish *have)
 {
@@ -48,7 +48,7 @@ bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish
 	return want->quiet && !have->loud && dlend_plan_move_settled(want, have);
 }
 
-/* The VM stands still, or goes on. DLEND_STEP_NONE: that is settled. */
+/* Return: the step for a VM that stands still or goes on; DLEND_STEP_NONE: there is none. */
 static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
 					 const struct dlend_wish *have)
 {
@@ -79,7 +79,7 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct 
 	step = dlend_plan_moving(want, have);
 	if (step != DLEND_STEP_NONE)
 		return step;
-	/* It does nothing, and what it is to do next may be another host's business. */
+	/* The device does nothing, and its next step may be another host's. */
 	if (want->quiet)
 		return DLEND_STEP_NONE;
 	if (!want->bme && have->bme)
@@ -92,7 +92,7 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct 
 		return DLEND_STEP_READRQ;
 	if ((want->bme || now.prepin) && dlend_plan_windows_due(want, have))
 		return DLEND_STEP_BUILD;
-	/* A dma_unmap under way may take windows away: decide when it is over. */
+	/* A dma_unmap under way may take windows away: decide after it. */
 	if (want->bme && !have->bme && !now.unmapping && !now.held)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;
@@ -104,7 +104,7 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct 
 				 BIT(DLEND_STEP_QUIESCE) | BIT(DLEND_STEP_RUN) |	\
 				 BIT(DLEND_STEP_TAKE_OVER) | BIT(DLEND_STEP_MOVE_TO))
 
-/* @answers: configuration space does, whether the device is turned on or not; @still: it is quiet */
+/* @answers: the device's configuration space does; @still: the VM stands still */
 static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool still)
 {
 	if (answers)
@@ -144,7 +144,7 @@ struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlen
 		.quiet = !now.dma || (have->bme && !urgent),
 		.behind = now.dma && have->grow != want->grow && have->build == want->build,
 		.looks = now.open && have->bme && settled,
-		/* As long as the VM is another host's, or stands still, nothing is set up. */
+		/* Nothing is set up while the VM is another host's, or stands still. */
 		.irq_busy = !irqs && !now.coming && !want->quiet && !now.failed &&
 			    (now.leased || now.borrowing || next == DLEND_STEP_BORROW),
 		.move_settled = mute || dlend_plan_move_settled(want, have),
@@ -214,7 +214,7 @@ void dlend_reply_taken(struct dlend_wish *have)
 	have->readrq = DLEND_READRQ_UNKNOWN;
 }
 
-/* A reset that was asked for since then makes good for a failure, or fails itself. */
+/* A failure does not count if a reset was asked for since: that mends it, or fails itself. */
 static bool dlend_reply_fails(const struct dlend_wish *want, const struct dlend_wish *asked,
 			      int err)
 {
@@ -224,7 +224,7 @@ static bool dlend_reply_fails(const struct dlend_wish *want, const struct dlend_
 bool dlend_reply_bus_master(const struct dlend_wish *want, const struct dlend_wish *asked,
 			    struct dlend_wish *have, bool on, int err)
 {
-	/* If the request fails, the lender fences the device; never ask in a loop. */
+	/* If the request fails, the lender fences the device.  Never ask in a loop. */
 	have->bme = on && !err;
 	have->loud = have->loud && !have->bme;
 	return dlend_reply_fails(want, asked, err);
@@ -234,10 +234,10 @@ bool dlend_reply_reset(const struct dlend_wish *want, const struct dlend_wish *a
 		       struct dlend_wish *have, u32 readrq, int err)
 {
 	have->reset = asked->reset;
-	/* A guest that resets its device goes on here: the lender takes it so, too. */
+	/* A guest that resets its device goes on here.  The lender sees it like that, too. */
 	have->quiet = have->quiet && err;
 	have->loud = have->loud && err;
-	/* If the reset failed, the bit is not known: the failure turns it off. */
+	/* A reset that failed may leave the bit on: the next step of a failed device is off. */
 	have->bme = have->bme && err;
 	have->irq_mode = DLEND_IRQ_NONE;
 	have->irq_count = 0;
@@ -267,7 +267,7 @@ void dlend_reply_quiesced(const struct dlend_wish *asked, struct dlend_wish *hav
 	have->bme = false;
 	have->quiet = true;
 	have->turn = asked->turn;
-	/* Stopped at work, it is silent, and not done, until it transfers again. */
+	/* A device that was stopped at work has not done its work until it transfers again. */
 	have->loud = have->loud || err || !drained;
 }
 
@@ -275,7 +275,7 @@ bool dlend_reply_ran(const struct dlend_wish *want, const struct dlend_wish *ask
 		     struct dlend_wish *have, int err)
 {
 	have->quiet = false;
-	/* If it stands still again, it is not told to go on, and learns why when it does. */
+	/* If the VM stands still again, a failure shows when it goes on next. */
 	return want->turn == asked->turn && dlend_reply_fails(want, asked, err);
 }
 

@@ -2,18 +2,19 @@
 /*
  * The state of a borrowed device.
  *
- * Desired: vdev->want, what the guest and the VMM asked for.  Actual: vdev->have, what the lender
- * was told, with the lease, a failure and so on.  A function that changes one of these calls
- * dlend_vdev_update() before it lets go of vdev->lock.  That works out once what follows (plan.c),
- * as vdev->is.  It sets the gate in front of the BARs, tells the VM's other devices, wakes threads
- * that wait for the device, and starts the worker if there is a step to do (vdev.c).  The worker
- * calls it when it looks for its next step, right after it has noted what the lender has replied.
+ * Desired state: vdev->want, what the guest and the VMM asked for.  Actual state: vdev->have, what
+ * the lender was told, and vdev->now: whether there is a lease, a failure and so on.  A function
+ * that changes one of these calls dlend_vdev_update() before it lets go of vdev->lock.
+ * dlend_vdev_update() works out what follows (plan.c), as vdev->is; sets the gate in front of the
+ * BARs; tells the VM's other devices; wakes threads that wait for the device; and starts the worker
+ * (vdev.c) if there is a step to make.  The worker calls dlend_vdev_update(), too, when it looks
+ * for its next step, right after it has noted the lender's reply.
  *
  * A device that has failed reads 0xff until the guest or its VMM resets it.
  *
- * A lease can end without its vdev: the link is lost, or the lender takes the device back.  Pages
- * may still be pinned under it then, and a VMM may unmap them at any moment.  So the vdev keeps it
- * as vdev->ended until nothing is pinned any more.
+ * A lease can end before its vdev gives it back: the link is lost, or the lender takes the device
+ * back.  Pages may still be pinned under that lease, and the VMM may unmap them at any moment.  So
+ * the vdev keeps the lease as vdev->ended until nothing is pinned any more.
  */
 #include <linux/moduleparam.h>
 #include <dlend/link.h>
@@ -23,11 +24,11 @@ void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 {
 	unsigned int i;
 
-	memset(dev, 0, sizeof(*dev));	/* with all padding: it is compared */
+	memset(dev, 0, sizeof(*dev));	/* padding, too: @dev is compared as bytes */
 	dev->addr = *dlend_offer_addr(v->claim.offer);
 	dev->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		/* Peers reach no BAR smaller than a page: a page is the least that is mapped. */
+		/* Peers reach no BAR that is smaller than a page, as pages are mapped. */
 		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
 				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
 		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
@@ -43,11 +44,11 @@ static void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
-		/* As long as it may transfer: what it reaches comes before that, and goes later. */
+		/* What the device reaches is mapped before it may transfer, and unmapped after. */
 		dev.source = v->now.dma;
 		/*
-		 * While a device is being reset, its lender lets no peer reach it; nor by a lease
-		 * that is not in force yet.
+		 * A lender lets no peer reach a device that it is resetting, nor one whose lease is
+		 * not in force yet.
 		 */
 		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&
 			     !v->now.coming;
@@ -68,7 +69,7 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	v->now.borrowing = v->claim.borrowing;
 	is = dlend_plan(v->now, &v->want, &v->have);
 	gate = is.gate;
-	/* Nothing answers while memory decoding is off, nor before the VM runs here, nor after. */
+	/* No device answers before the VM runs here, nor after; nor with memory decoding off. */
 	if (!v->now.open || !dlend_cfg_mse(&v->cfg) || (v->now.coming && !v->want.taken))
 		gate = DLEND_GATE_DEAD;
 	leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
@@ -96,17 +97,16 @@ void dlend_vdev_apply_cfg(struct dlend_vdev *v)
 	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 }
 
-/* It has failed, or gets another chance */
+/* Failures, and what user space is told */
 
 /*
  * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
- * device, as after a surprise removal: so it reads 0xff instead.
+ * device, as after a surprise removal.  So by default the guest reads 0xff instead.
  */
 bool dlend_stop_on_loss;
 module_param_named(stop_on_loss, dlend_stop_on_loss, bool, 0644);
 MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
 
-/* The device is of no use to the guest from now on. [locked] */
 void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 {
 	va_list args;
@@ -125,7 +125,6 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 	dlend_condition_say(v);
 }
 
-/* A failed device gets another chance. [locked] */
 void dlend_condition_clear(struct dlend_vdev *v)
 {
 	v->now.failed = false;
@@ -176,8 +175,8 @@ void dlend_condition_say_work(struct work_struct *work)
 }
 
 /*
- * Not by vdev's worker: that may be in the way to a disk to which memory is written out, and events
- * need memory.
+ * Not by the vdev's worker: events need memory, and memory may have to be written out to the very
+ * disk that the worker is setting up.
  */
 void dlend_condition_say(struct dlend_vdev *v)
 {
@@ -186,14 +185,13 @@ void dlend_condition_say(struct dlend_vdev *v)
 
 /* The end of a lease */
 
-/* A reference to the lease that ended without us, or NULL. */
+/* Return: a reference to vdev->ended, or NULL. */
 static struct dlend_lease *dlend_ended_get(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
 	return dlend_lease_get(v->ended);
 }
 
-/* A reference to the lease that may have pins, or NULL. */
 struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -201,9 +199,9 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
 }
 
 /*
- * The lease in use is not in use any more; it is kept as vdev->ended.  Its interrupts come to this
- * host's handlers when this returns.
- * Return: the one that was kept before, or NULL; to be put without the lock. [locked]
+ * Stop using the lease in use, and keep it as vdev->ended.  Its interrupts come to this host's
+ * handlers when this returns.
+ * Return: the lease that was kept before, or NULL; to be put without the lock. [locked]
  */
 static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
 {
@@ -217,9 +215,9 @@ static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
 }
 
 /*
- * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
- * Another thread of the VMM may unmap memory at that time, and type1 ends in a BUG if the pins stay
- * there: dma_unmap has to find the lease until nothing of it is pinned.
+ * Pages must be unpinned before VFIO forgets the container, also those of a build that has just
+ * begun.  Another thread of the VMM may unmap memory at that time, and type1 ends in a BUG if the
+ * pins stay there.  So dma_unmap has to find the lease until nothing is pinned under it.
  */
 void dlend_ended_drop(struct dlend_vdev *v)
 {
@@ -260,12 +258,12 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	WRITE_ONCE(v->now.open, false);
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
-	/* Answers to what was asked for mean nothing any more. */
+	/* Another number: replies to what was asked for mean nothing any more. */
 	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
 	dlend_vdev_update(v);
 }
 
-/* If the link is gone, the lender cannot say that it has fenced the device.  Does not wait. */
+/* If the link is lost, the lender cannot say that it has fenced the device.  Does not wait. */
 static void dlend_ended_cut(struct dlend_lease *lease)
 {
 	if (!dlend_lease_lost(lease))
@@ -274,7 +272,6 @@ static void dlend_ended_cut(struct dlend_lease *lease)
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 }
 
-/* The lease has ended without us.  @only (may be NULL): do nothing if it is another one by now. */
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
 {
 	struct dlend_lease *before __free(dlend_lease_put) = NULL;
@@ -290,20 +287,20 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	before = dlend_ended_keep(v);
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
-	/* If an error ended the lease, keep the words about the error: people need them. */
+	/* If an error ended the lease, keep the reason that tells of the error: people need it. */
 	if (v->errored || v->move.given)
 		dlend_vdev_update(v);
 	else
 		dlend_condition_fail(v, dlend_stop_on_loss, "%s", why);
-	/* Queue the return before anybody can ask for the next lease (dlend_claim_pending()). */
+	/* Queue the return before the worker can ask for the next lease (dlend_claim_pending()). */
 	dlend_lease_return(dlend_lease_get(lease));
-	/* Do this under the lock: later the next lease may have set up interrupts of its own. */
+	/* Under the lock, as the next lease may set up interrupts of its own afterwards. */
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
 	/*
-	 * If the link is lost, unmap the aperture before this returns.  If the lender took its
-	 * device back, it has fenced the device: the return drops the windows, and the lender's
-	 * answer makes their slots free again.
+	 * If the link is lost, unmap the aperture before this returns.  A lender that took its
+	 * device back has fenced it: then the return drops the windows, and the lender's answer
+	 * makes their slots free again.
 	 */
 	dlend_ended_cut(lease);
 	guard(mutex)(&v->lock);
@@ -319,7 +316,7 @@ void dlend_ended_link_down(struct dlend_claim *claim)
 	struct dlend_lease *ended __free(dlend_lease_put) = NULL;
 
 	dlend_ended_lose(v, NULL, "the link to the lender was lost");
-	/* A lease that had ended before, or is being closed: its windows may still stand. */
+	/* The windows of a lease that had ended before, or is being closed, may still stand. */
 	ended = dlend_ended_get(v);
 	if (ended)
 		dlend_ended_cut(ended);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of the borrower: how users debug, and how scenarios prove what happened.
+ * Tracepoints of mediated devices, for people who debug, and for scenarios that look at what has
+ * happened.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dlend
@@ -12,7 +13,7 @@
 #include <linux/tracepoint.h>
 #include <dlend/types.h>
 
-/* Guest memory pinned (or not: @err) by one call. */
+/* One call has pinned guest memory, or has not (@err). */
 TRACE_EVENT(dlend_pin,
 	TP_PROTO(struct device *dev, u64 gpa, u32 npages, u32 prot, int err),
 	TP_ARGS(dev, gpa, npages, prot, err),
@@ -55,9 +56,9 @@ DECLARE_EVENT_CLASS(dlend_vdev_event,
 );
 
 /*
- * What happens to the DMA windows: "build" begins; "standing" or "failed" ends a build; "lost": a
+ * What happens to the DMA windows: "build": one begins; "standing" or "failed": it ends; "lost": a
  * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
- * @value bytes of what was lost are not back, so the build will be tried again; "handed-over" to
+ * @value bytes of what was lost are not back, so the build will be tried again; "handed-over": to
  * another device of the VM; "fenced"; "link-down".  @value: bytes that are pinned now.
  */
 DEFINE_EVENT(dlend_vdev_event, dlend_window,

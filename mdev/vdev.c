@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a borrowed device: steps from "the guest wants the device" to "the guest has it",
- * made by one worker; and what the lender tells of without being asked.
+ * The life of a borrowed device: the steps from "the guest wants the device" to "the guest has it",
+ * which one worker makes; and what the lender tells without being asked.
  *
- * The wishes of the guest and the VMM are written down at once (vdev->want).  The worker, on the
- * offer's ordered workqueue, asks the lender for them step by step and notes the answers
- * (vdev->have).  The gate is open exactly while the two are equal (state.c), so that no access of
- * the guest meets a half-made device, and callers under the VMM's big lock need not wait:
+ * What the guest and the VMM want is noted at once (vdev->want).  The worker, on the offer's
+ * ordered workqueue, asks the lender for it step by step and notes the replies (vdev->have).  The
+ * gate is open exactly while the two are equal (state.c).  So no access of the guest meets a device
+ * that is not set up yet, and callers under the VMM's big lock need not wait:
  *
  *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
  *
- * With Bus Master Enable off a leased device is "running" at once (the driver sets up registers);
- * dma_unmap, Bus Master Enable, an interrupt mode or a reset make it "building" again.  "failed"
- * shows a device that reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
+ * A leased device with Bus Master Enable off is "running" at once, as its driver sets up registers
+ * then.  A dma_unmap, Bus Master Enable, an interrupt mode or a reset makes it "building" again.  A
+ * device that is "failed" reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
  *
- * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
- * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
- * from starting anything new.  The device's own transfers meet a page of its own guest then, or
- * none, never another page: a slot is not used for anything else before the lender has unmapped it.
- * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would
- * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
- * memory that did not change, which many take for a fatal error.
+ * The physical Bus Master Enable is off until the windows have stood once.  It stays on while the
+ * windows are repaired after a dma_unmap, and goes off if the repair fails.  During a repair the
+ * gate keeps the guest from starting anything new.  Transfers that the device makes then meet a
+ * page of its own guest, or none; never another page, as a slot is used for something else only
+ * after the lender has unmapped it.  A device under vfio-pci sees the same when a VMM maps memory
+ * anew.  Turning the bit off would come too late, as a dma_unmap waits for no peer; and it would
+ * stop a device in the midst of transfers to memory that did not change, which many devices take
+ * for a fatal error.
  *
- * Each step is called without locks, for the wishes as they were when it began (vdev->asked).  It
- * notes what it did under vdev->lock: only if the vdev still has the lease that the step worked on,
- * which may have ended in between, and against that copy (plan.h).
+ * A step is called without locks, for what was wanted when it began (vdev->asked).  It notes its
+ * outcome under vdev->lock, and only if the vdev still has the lease that the step worked on, which
+ * may have ended in between; plan.h says how.
  */
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -37,16 +38,16 @@ static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
 MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
-/* How long a device waits for what it shall reach.  A lender that does not answer costs no more. */
+/* How long a device waits, at most, for lenders that are to let it reach other devices. */
 #define DLEND_P2P_SETTLE_MS	1000u
 
-/* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
+/* How long the worker tries to add RAM that cannot be added, as there may soon be room. */
 #define DLEND_STEP_REACH_NS	(2 * NSEC_PER_SEC)
 
-/* Wait a little, unless the VM goes away. */
+/* Wait a little, unless the VM goes away or another step is urgent. */
 static void dlend_step_pause(struct dlend_vdev *v)
 {
-	/* A reset must not wait: the device may still write to memory that the guest uses anew. */
+	/* A reset is urgent: the device may still write to memory that the guest uses anew. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->now.open) || READ_ONCE(v->is.urgent),
 			   msecs_to_jiffies(READ_ONCE(v->patience.pause_ms)));
 }
@@ -79,11 +80,11 @@ static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool comin
 	}
 	snprintf(why, DLEND_REASON_LEN, "no DMA windows can be made (%pe)", mem);
 	dlend_lease_return(lease);
-	/* Granted in a session that is over by now: the lease was lost, it was not refused. */
+	/* The session of the grant is over: the lease was not refused, but lost. */
 	return mem == ERR_PTR(-ENOTCONN) ? ERR_PTR(-ECONNRESET) : ERR_CAST(mem);
 }
 
-/* There is no lease, @why: the guest meets that, or the VM cannot come. [locked] */
+/* There is no lease: the device fails, or the VM that is to come is told @why. [locked] */
 static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 {
 	bool lost = err == -ECONNRESET;
@@ -128,26 +129,26 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 	if (IS_ERR(lease) && wanted) {
 		dlend_step_refused(v, PTR_ERR(lease), why);
 	} else if (wanted) {
-		/* The gate opens once it is known that the lease has not ended already. */
+		/* The gate stays shut until it is known that the lease has not ended already. */
 		WRITE_ONCE(v->claim.lease, lease);
 		dlend_reply_granted(&v->asked, &v->have, v->readrq);
 	} else if (!IS_ERR(lease)) {
 		/*
-		 * The VMM has closed the device since, and the VMM that opened it again has not
-		 * touched it yet; or the VM that was to come does not, or another one does.
+		 * The VMM has closed the device since, or the VM that was to come does not come
+		 * any more, or another one comes.
 		 */
 		dlend_lease_return(lease);
 	}
 	mutex_unlock(&v->lock);
-	/* An answer that came too late may have been a grant. */
+	/* A reply that came too late may have been a grant. */
 	if (lease == ERR_PTR(-ETIMEDOUT))
 		dlend_claim_return_stray(&v->claim);
-	/* Its last user has returned the device, and the lender is still resetting it. */
+	/* The device's last user has returned it, and the lender is still resetting it. */
 	if (wanted && lease == ERR_PTR(-EAGAIN))
 		dlend_step_await_lender(v);
 }
 
-/* A request failed.  The VMM is told; of the loss of a link only with stop_on_loss. [locked] */
+/* A request failed.  The VMM is told, unless the link is lost and stop_on_loss is off. [locked] */
 static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
 			      int ret)
 {
@@ -158,8 +159,8 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 }
 
 /*
- * Wait until the device reaches the BARs of the VM's other devices.  What cannot be reached is not
- * waited for, nor is anything if the device is to stop at once.
+ * Wait until the device reaches the BARs of the VM's other devices, but for those that it cannot
+ * reach.  If the device is to stop at once, do not wait.
  */
 static void dlend_step_await_p2p(struct dlend_vdev *v)
 {
@@ -170,15 +171,15 @@ static void dlend_step_await_p2p(struct dlend_vdev *v)
 			     DLEND_P2P_SETTLE_MS);
 }
 
-/* Is it still to begin? Not if a reset or Bus Master Enable off has come since then. [locked] */
+/* Is the device still to begin?  A reset or Bus Master Enable off may have come since. [locked] */
 static bool dlend_step_may_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	return v->claim.lease == lease && v->is.next == DLEND_STEP_BME_ON;
 }
 
 /*
- * The device is about to transfer: what it shall reach is mapped first, as the guest's memory is.
- * Return: false if it is not to begin any more.
+ * The device is about to transfer: have all that it shall reach mapped first.  Guest memory is
+ * mapped by now.  Return: false if the device is not to begin any more.
  */
 static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
@@ -204,7 +205,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 {
 	int ret;
 
-	/* Off counts from the request, on from the reply: in between the gate stays shut. */
+	/* Off counts from the request on, on from the reply on.  The gate is shut in between. */
 	mutex_lock(&v->lock);
 	v->have.bme = v->have.bme && on;
 	mutex_unlock(&v->lock);
@@ -237,7 +238,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	bool fails;
 	int ret;
 
-	/* Stop transfers first, which is quick: callers that wait for that need not wait longer. */
+	/* Stop transfers first, which is quick: callers wait for that, and not for the reset. */
 	if (READ_ONCE(v->now.dma))
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
@@ -249,13 +250,13 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->stat.resets++;
 	fails = dlend_reply_reset(&v->want, &v->asked, &v->have, v->readrq, ret);
 	v->move.given = v->move.given && ret;
-	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
+	/* The windows stay, as Bus Master Enable is off and the guest has the same memory. */
 	v->now.dma = v->now.dma && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
-/* A lender that cannot look leaves the device as it is: its guest sees if that has lost itself. */
+/* If the lender cannot do that, the device stays as it is, and the guest sees what it has lost. */
 static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	dlend_lease_enable(lease);
@@ -266,9 +267,9 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 
 /*
  * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
- * gives up the spare vectors first, and half of the rest each time after that.  The caller learns
- * from dlend_borrow_await_irqs() how many are possible.  If no caller waits, because interrupts
- * were set up before the device was borrowed, the device fails: its guest would lose interrupts.
+ * asks without the spare vectors, and after that for half as many each time.  A thread that waits
+ * in SET_IRQS learns how many are possible (vdev->irq_short).  If none waits, because interrupts
+ * were set up before the device was borrowed, the device fails, as its guest would lose interrupts.
  * [locked]
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
@@ -302,7 +303,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	resized = v->have.irq_mode == v->asked.irq_mode || v->irq_gap;
 	/*
 	 * Until the reply it is not known what the lender delivers.  If the guest goes back to the
-	 * old set-up before, the worker must set that up again: an edge in the gap would be lost.
+	 * old set-up before that, the worker must set it up again, or an edge could be lost.
 	 */
 	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 	dlend_bypass_end(v);
@@ -319,7 +320,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	fails = dlend_reply_irq(&v->want, &v->asked, &v->have, ret);
 	if (!ret)
 		dlend_bypass_begin(v, lease);
-	/* The old vectors are gone: the next set-up makes up for what is lost until then. */
+	/* The old vectors are gone: the next set-up signals for edges that are lost until then. */
 	v->irq_gap = resized && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
@@ -327,10 +328,10 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_irq_fewer(v, lease, ret ? 0 : v->asked.irq_count);
 }
 
-/* Only the device's speed depends on that: if the lender does not do it, the device still works. */
+/* Only speed depends on this.  If the lender does not do it, the device still works. */
 static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	/* Where that is in configuration space does not change while a VMM has the device open. */
+	/* The capability does not move while a VMM has the device open. */
 	dlend_lease_set_readrq(lease, v->cfg.pcie_pos + PCI_EXP_DEVCTL, v->asked.readrq);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
@@ -353,7 +354,7 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
 }
 
-/* A build for @asked has ended with @ret. Return: is it to be tried again? [locked] */
+/* Note that a build has ended with @ret. Return: is it to be tried again? [locked] */
 static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
 				  int ret, const char *why)
 {
@@ -382,7 +383,7 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 	return false;
 }
 
-/* Is the gate open, or as soon as some other device of the VM is through with its dma_unmap? */
+/* Is the gate open, or will be when a dma_unmap of another device of the VM is over? */
 static bool dlend_step_is_open(const struct dlend_vdev *v)
 {
 	return v->want.bme && v->have.bme && v->have.build == v->want.build &&
@@ -402,13 +403,13 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 		how |= DLEND_BUILD_ANEW;
 	if (dlend_step_is_open(v))
 		how |= DLEND_BUILD_OPEN;
-	/* If the VMM closes the device a moment later, the build pins nothing any more. */
+	/* If the VMM closes the device after this, the build sees that, and pins nothing. */
 	ret = v->now.open && v->claim.lease == lease ? 0 : -EINTR;
 	mutex_unlock(&v->lock);
 	if (ret)
 		return;
 	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
-	/* The VM was still another host's, and that one has ended the move. */
+	/* The host that the VM is still on has ended the move. */
 	if (ret == -ESTALE && v->now.coming) {
 		dlend_ended_lose(v, lease, "the host that the VM is on has ended its move");
 		return;
@@ -421,7 +422,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->stat.builds++;
 	if (ret == -EAGAIN)
 		v->stat.build_retries++;
-	/* A build that gave way comes again after that; it does not mean a changing layout. */
+	/* A build that gave way to an urgent step is made again after that step. */
 	if (v->claim.lease == lease && !(ret == -EAGAIN && v->is.urgent))
 		again = dlend_step_build_note(v, lease, ret, why);
 	mutex_unlock(&v->lock);
@@ -429,7 +430,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_pause(v);
 }
 
-/* Those that need a lease */
+/* The steps that need a lease */
 static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *lease) = {
 	[DLEND_STEP_RESET] = dlend_step_reset,
 	[DLEND_STEP_BME_OFF] = dlend_step_bme_off,
@@ -444,7 +445,7 @@ static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *l
 	[DLEND_STEP_TAKE_OVER] = dlend_move_step_take_over,
 };
 
-/* The gate may open after two of the steps: before it does, the worker looks for RAM. */
+/* The gate may open after two of the steps.  The worker looks for RAM before. */
 static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -464,13 +465,13 @@ void dlend_step_work(struct work_struct *work)
 		bool asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
 		struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 
-		/* After that: the worker is queued again, as there is a step. */
+		/* The worker is queued again, as there is a step to make. */
 		if (asks && dlend_claim_pending(&v->claim))
 			break;
 		if (asks)
 			dlend_step_borrow(v, step == DLEND_STEP_STANDBY);
 		lease = dlend_vdev_lease(v);
-		/* The end of the lease may have been told before the grant was noted. */
+		/* The lender may have told the end of the lease before the grant was noted. */
 		if (asks && lease && dlend_lease_over(lease))
 			dlend_ended_lose(v, lease, "the lease ended at once");
 		if (asks || !lease)
@@ -549,7 +550,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
-	/* A device without interrupts gets them in the new way later. */
+	/* A device that has no interrupts gets them in the new way when they are set up. */
 	if (!claim->lease || v->now.failed || v->want.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->want.irq_turn++;
@@ -564,7 +565,7 @@ static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_le
 
 /*
  * Unpin now: a lease that ended in a callback of the link could not wait there for its pins.  Then
- * drop the reference of vdev->ended: with the last reference the lease's slots become free, and the
+ * drop the reference of vdev->ended: the lease's slots become free with its last reference, and the
  * guest's next lease may need them.
  */
 static void dlend_borrow_op_returned(struct dlend_claim *claim, struct dlend_lease *lease)

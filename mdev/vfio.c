@@ -5,10 +5,10 @@
  * the worker does it (vdev.c).  BARs, interrupts and guest memory are in bar.c, irq.c, guest_ram.c.
  *
  * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
- * device would keep the VMM, too, and for a bounded time: a reset or Bus Master Enable off until
- * the device has stopped, a set-up of interrupts until they are set up, a read of INTx's status, or
- * of what only the device knows of configuration space, until that is known.  A trapped BAR access
- * waits until the device is there, as a page fault does.
+ * device would make the VMM wait, too, and for a bounded time.  A reset, or Bus Master Enable off,
+ * waits until the device has stopped; a set-up of interrupts, until they are set up; a read of
+ * INTx's status, or of registers that only the device knows, until these are known.  A trapped BAR
+ * access waits until the device is there, as a page fault does.
  */
 #include <linux/ktime.h>
 #include <linux/pci_regs.h>
@@ -23,9 +23,8 @@
  * The expansion ROM.
  *
  * A VMM reads the ROM when it starts, under its big lock, and that must not borrow the device.  So
- * the lender made a copy before it offered the device, and the copy is fetched when the mdev is
- * created.  Later reads are answered from memory.  If the VMM has a romfile of its own, the guest
- * sees that one.
+ * the lender makes a copy before it offers the device, and this node fetches the copy when the mdev
+ * is created.  All reads are answered from memory.  If the VMM has a romfile, the guest sees that.
  */
 
 #define DLEND_ROM_BLANK	256	/* bytes of 0xff that are copied at once */
@@ -34,7 +33,7 @@ static u64 dlend_rom_size(const struct dlend_vdev *v)
 {
 	u64 size = v->info.bar[DLEND_ROM_INDEX].size;
 
-	/* An expansion ROM has its own kind of register, and bounds (PCI 3.0 sec 6.2.5.2). */
+	/* The register of an expansion ROM allows these sizes (PCI 3.0 sec 6.2.5.2). */
 	return v->rom && size >= max(v->rom_size, SZ_2K) && size <= SZ_16M ? size : 0;
 }
 
@@ -88,7 +87,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	dlend_vmm_drop(&v->vmm);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
-	/* In this order: the mdev's type is a part of the offer. */
+	/* In this order, as the mdev's type is in memory of the offer. */
 	put_device(dlend_vdev_dev(v));
 	put_device(dlend_offer_dev(v->claim.offer));
 }
@@ -104,7 +103,7 @@ static const char *dlend_vdev_doubt(const struct dlend_p2p_party *party, unsigne
 	return dlend_p2p_doubt_text(&doubt, text);
 }
 
-/* Warn about devices of the same clique that this one may not reach, or be reached by. */
+/* Warn about devices of the same clique that this one may not reach, or that may not reach it. */
 static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
 	char doubt[DLEND_P2P_DOUBT_LEN];
@@ -117,7 +116,7 @@ static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_
 			 dlend_vdev_doubt(party, other, doubt));
 }
 
-/* A computed clique leaves out a device of the VM: say which one, and why. */
+/* Say which devices of the VM a computed clique leaves out, and why. */
 static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
 	int mine = party->dev[party->of].clique;
@@ -132,7 +131,7 @@ static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_p
 }
 
 /*
- * The setting of the mdev comes before that of the device's lender.
+ * What the mdev's setting means, or the lender's if the mdev's is "auto".
  * Return: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE.
  */
 static int dlend_vdev_set_clique(const struct dlend_vdev *v)
@@ -160,7 +159,7 @@ static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
 		clique = DLEND_CFG_CLIQUE_NONE;
 	}
 	party->dev[party->of].clique = clique;
-	/* Under the lock: the worker may publish the device as soon as it has joined. */
+	/* Before the device has joined: the worker may publish it right after. */
 	v->clique_shown = clique;
 	if (computed && clique >= 0)
 		dlend_vdev_tell_alone(v, party);
@@ -169,16 +168,16 @@ static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
 }
 
 /*
- * The device is one of its VM's from now on; the end is dlend_p2p_leave().  KVM's VM is the VM;
- * without KVM it is the process that opened the device.  @place: 0, or why its configuration space
- * has no place for a clique.
+ * The device becomes one of its VM's, until dlend_p2p_leave().  KVM knows the VM; without KVM the
+ * process that opened the device is the VM.  @place: 0, or why the device's configuration space has
+ * no place for a clique.
  */
 static void dlend_vdev_p2p_join(struct dlend_vdev *v, int place)
 {
 	struct dlend_p2p_member *m = &v->p2p;
 
 	m->owner = dlend_vdev_dev(v);
-	/* No VM is where a time since this host booted points to. */
+	/* No structure of KVM's is at an address that is a time since this host booted. */
 	m->party = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
 	m->wq = &v->idle_wq;
 	v->clique_wanted = dlend_vdev_set_clique(v);
@@ -238,7 +237,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
 	mutex_lock(&v->lock);
 	dlend_vfio_describe(v, snapshot, &desc);
-	/* Is there a place for any clique?  The VM's other devices are told with its number. */
+	/* First see whether there is a place for a clique, as the VM's other devices are told. */
 	ret = dlend_cfg_init(&v->cfg, &desc);
 	place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
 	mutex_unlock(&v->lock);
@@ -258,17 +257,16 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 /*
  * What a VMM's call or a guest's configuration write means for a vdev.
  *
- * A call that stops the device does not return before the device has stopped: a VMM that resets a
- * VM, or a guest that turns Bus Master Enable off, uses the memory for something else at once.  So
- * a build gives way to a reset, Bus Master Enable off and interrupts (vdev->is.urgent), and the
- * callers wait for the lender's answer, for a bounded time (dlend_borrow_await_stop()).  If it does
- * not come, this node closes the windows to its memory.
+ * A call that stops the device returns after the device has stopped, as a VMM that resets a VM, or
+ * a guest that turns Bus Master Enable off, uses the memory for something else at once.  So a build
+ * gives way to a reset, to Bus Master Enable off and to interrupts (vdev->is.urgent), and callers
+ * wait for the lender's reply, for a bounded time (dlend_borrow_await_stop()).  If no reply comes,
+ * this node closes the windows to its memory.
  */
 
 /*
- * How long a caller under the VMM's big lock waits for the lender.  After a configuration write
- * that stops the device, as long as vfio-pci takes for a function level reset; for VFIO's own
- * reset, longer.
+ * How long a caller under the VMM's big lock waits for the lender.  A configuration write that
+ * stops the device waits as long as a function level reset of vfio-pci takes; VFIO's reset, longer.
  */
 #define DLEND_BORROW_STOP_MS	100
 #define DLEND_BORROW_RESET_MS	1000
@@ -294,15 +292,15 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	v->had_space = false;
 	dlend_move_forget(v);
 	v->move.told = 0;
-	/* A VM that moves brings the lease along, and pins by itself. */
+	/* A VM that moves here brings its lease, and a build for it pins. */
 	v->now.prepin = v->prepin && !comes;
 	dlend_vdev_update(v);
 }
 
 /*
- * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
- * close it reaches no memory, whatever the lender says.  But a device that still transfers then
- * runs into this host's IOMMU, which logs that, and answers the NTB with errors.
+ * Stop the device, before all else at close: a VMM that dies leaves it in the middle of transfers.
+ * At the end of the close the device reaches no memory, whatever the lender says.  But if it still
+ * transfers then, this host's IOMMU logs that, and answers the NTB with errors.
  */
 static void dlend_borrow_hush(struct dlend_vdev *v)
 {
@@ -310,22 +308,22 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 	v->want.bme = false;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
+	/* All of the VM's devices at once, so that the wait for one keeps no other's lease. */
 	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
 		dlend_guest_vmm_exits(v);
-	/* Without a lease, or after a failure, no answer comes that says so. */
+	/* Without a lease, or after a failure, no reply comes that ends the wait. */
 	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
 			   READ_ONCE(v->now.failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
 /*
- * A function reset, by the guest or by VFIO; the caller has reset the configuration space. Without
- * a lease there is no device to reset. [locked]
+ * A function reset, by the guest or by VFIO.  The caller has reset the configuration space.
+ * [locked]
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
-	/* A vCPU that waits for a BAR that stays on, as a VF's does, touches it again. */
+	/* A vCPU that waits for a BAR that stays on (a VF's) sets the bit again. */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
 	if (v->claim.lease || v->claim.borrowing)
@@ -341,8 +339,8 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 
 	lockdep_assert_held(&v->lock);
 	/*
-	 * The VM is still another host's, or runs before its device is here: what it has set has
-	 * effects when it goes on here.
+	 * The VM is still another host's, or has come before its device: dlend_move_begin() acts on
+	 * what has been set by then.
 	 */
 	if (v->now.coming) {
 		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
@@ -362,7 +360,7 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		if (!v->claim.lease)
 			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
 	}
-	/* A device that is not in D0 transfers nothing, and was told of no memory. */
+	/* A device that is not in D0 transfers nothing, and its lender was told of no memory. */
 	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
 		       DLEND_CFG_E_D0))
 		v->want.bme = masters;
@@ -390,7 +388,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	if (!lease)
 		return;
 	fenced = dlend_memory_fence(dlend_vdev_memory(lease));
-	/* The lender may have answered, and the worker built, before the fence. */
+	/* The lender may have replied, and the worker may have built, before the fence. */
 	mutex_lock(&v->lock);
 	v->want.build++;
 	dlend_vdev_update(v);
@@ -407,14 +405,14 @@ static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
 		dlend_borrow_cut_off(v, ms);
 }
 
-/* VFIO's reset: of the configuration space at once; a worker has the lender reset the device. */
+/* VFIO's reset.  The configuration space is reset at once; the worker resets the device. */
 static void dlend_borrow_reset(struct dlend_vdev *v)
 {
 	struct dlend_lease *before = NULL;
 
 	dlend_move_close(v);
 	mutex_lock(&v->lock);
-	/* It was only prepared. */
+	/* The lease was only prepared for a VM that was to come. */
 	if (v->now.coming)
 		before = dlend_ended_give_up(v);
 	dlend_move_forget(v);
@@ -427,9 +425,9 @@ static void dlend_borrow_reset(struct dlend_vdev *v)
 }
 
 /*
- * VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X.  Return: 0 or -errno; as vfio-pci: > 0: the lender
- * has only so many vectors, and none is set up any more; -ENOSPC: the lender has none, and none is
- * set up any more, or it lacks only those of @hdr, and the others stay.
+ * VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X.  Return: 0 or -errno.  As vfio-pci: > 0: the lender
+ * has only so many vectors, and none is set up any more; -ENOSPC: the lender has no vector, and
+ * none is set up any more, or it lacks only those of @hdr, and the others stay.
  */
 static int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
@@ -441,7 +439,7 @@ static int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set
 	ret = dlend_irqs_set(v, hdr, data);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	/* They are set up then, or will be when the device is borrowed. */
+	/* After that, interrupts are set up, or will be when the device is borrowed. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
 			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
 	guard(mutex)(&v->lock);
@@ -463,18 +461,18 @@ static u16 dlend_borrow_intx(struct dlend_vdev *v)
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 	u32 status;
 
-	/* As far as this node knows, INTx is not asserted: the lender would have told. */
+	/* If INTx had been asserted, the lender would have told. */
 	if (!lease || READ_ONCE(v->irq.live) != DLEND_IRQ_INTX || !READ_ONCE(v->irq.owed))
 		return 0;
-	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
+	/* Only the device knows whether the guest has served INTx since. */
 	if (dlend_lease_cfg_read(lease, PCI_STATUS, 2, &status, DLEND_BORROW_STATUS_MS))
 		return PCI_STATUS_INTERRUPT;
 	return status & PCI_STATUS_INTERRUPT;
 }
 
 /*
- * The guest has not touched the device yet: only with prepin=open does this start to borrow it.
- * But a VM that would find out in its guest that another node has the device does not start.
+ * Opening borrows the device only with prepin=open, as the guest has not touched it yet.  But if
+ * another node has the device, the VM does not start, instead of its guest finding that out.
  */
 static int dlend_vfio_open(struct vfio_device *vfio)
 {
@@ -482,7 +480,7 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 	char why[DLEND_REASON_LEN];
 	int ret;
 
-	/* First of all: the memory of such a VM is encrypted, and a device has no key. */
+	/* The memory of such a VM is encrypted, and a device has no key. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
 		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
@@ -509,8 +507,8 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	dlend_move_close(v);
 	dlend_borrow_hush(v);
 	/*
-	 * The lease goes first.  Pinned memory may be memory that user space serves, and a pin of
-	 * that takes as long as user space likes.
+	 * The lease goes first: if user space serves the pinned memory, a pin under way takes as
+	 * long as user space likes.
 	 */
 	dlend_ended_leave(v);
 	dlend_guest_stop(v);
@@ -528,28 +526,29 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 /*
  * Registers of configuration space that only the device itself knows (dlend_cfg_live()).
  *
- * An access costs a message, and its answer.  So it is made only for these registers, and only for
- * an access as a processor makes it.  The lowest bytes of a value come first in memory: dlend runs
- * on little-endian hosts only.  An access waits for the lender for a bounded time, without
- * vdev->lock.
+ * Asking the device costs a message and a reply.  So it is done for these registers only, and only
+ * for an access as a processor makes it.  The lowest bytes of a value come first in memory, as
+ * dlend runs on little-endian hosts only.  An access waits for the lender for a bounded time,
+ * without vdev->lock.
  */
 
-/* Most that an access waits, for a lease and for the lender together. */
+/* How long an access waits at most, for a lease and for the lender together. */
 #define DLEND_LIVE_MS		100
 
 /* The lender's kernel gives a device 125 ms for a word of VPD. */
 #define DLEND_LIVE_VPD_MS	250
 
-/* A lender that did not answer is not asked again before that: a guest may read all registers. */
+/* Pause after a lender did not answer in time, as a guest may read register after register. */
 #define DLEND_LIVE_PAUSE_MS	1000
 
 /*
- * A write is sent even so, and waits no longer than this: the lender does it when it comes to it.
- * A driver may have to write such a register to get its next interrupt (NVIDIA's, at 704h).
+ * In the pause a write is sent all the same, and waits no longer than this: the lender makes it
+ * when it can.  A driver may have to write such a register to get its next interrupt (NVIDIA's, at
+ * 704h).
  */
 #define DLEND_LIVE_SENT_MS	1
 
-/* Bytes of one access of a processor. */
+/* Most bytes that a processor accesses at once */
 #define DLEND_LIVE_BYTES	8
 
 /* Milliseconds left until @end, at least 1. */
@@ -558,7 +557,7 @@ static unsigned int dlend_live_left(ktime_t end)
 	return max(ktime_ms_delta(end, ktime_get()), 1LL);
 }
 
-/* The map of these registers does not change while a VMM has the device open. */
+/* Without a lock: which registers these are does not change while a VMM has the device open. */
 static bool dlend_live_concerns(const struct dlend_vdev *v, u32 pos, u32 len)
 {
 	u32 at;
@@ -569,7 +568,7 @@ static bool dlend_live_concerns(const struct dlend_vdev *v, u32 pos, u32 len)
 	return false;
 }
 
-/* Is there nothing to wait for?  A read need not wait for a reset: it is known what that leaves. */
+/* Is there nothing to wait for?  A read does not wait for a reset, whose outcome is known. */
 static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_live live = READ_ONCE(v->is.live);
@@ -590,7 +589,7 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 	if (slow) {
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
 	} else if (write && !v->claim.lease && !v->now.failed && !v->now.coming && !v->want.quiet) {
-		/* A write wants the device, as a touch of a BAR does. */
+		/* A write borrows the device, as an access to a BAR does. */
 		dlend_vdev_touch(v);
 		dlend_vdev_update(v);
 	}
@@ -604,7 +603,7 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 	return v->is.live == DLEND_LIVE_NOW ? dlend_lease_get(v->claim.lease) : NULL;
 }
 
-/* How the lender has answered. */
+/* Note how an access has ended. */
 static void dlend_live_note(struct dlend_vdev *v, int ret)
 {
 	if (ret)
@@ -612,7 +611,7 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 	if (ret != -ETIMEDOUT)
 		return;
 	guard(mutex)(&v->lock);
-	/* A write that did not wait tells nothing. */
+	/* A time-out of a write in the pause says nothing. */
 	if (ktime_after(ktime_get(), v->live_after))
 		v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
 }
@@ -631,7 +630,7 @@ static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 			     pos, why, ERR_PTR(ret));
 }
 
-/* After an error no more is read.  A write that the lender refuses, or is slow with, stops no other. */
+/* A read ends with the first error.  A write goes on, as its parts do not depend on each other. */
 static void dlend_live_rw(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len, bool write)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
@@ -686,7 +685,7 @@ static void dlend_live_vpd(struct dlend_vdev *v)
 
 /* Regions */
 
-/* Beyond a region's end: -EINVAL.  What a region lacks reads 0xff. */
+/* Return: bytes done; -EINVAL beyond the region's end; -EFAULT. */
 static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf, size_t count,
 				 bool write)
 {
@@ -722,7 +721,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 	return count;
 }
 
-/* A piece may be shorter than was asked for (64 bytes of configuration space): go on until done. */
+/* A piece may be shorter than was asked for: go on until all is done. */
 static ssize_t dlend_vfio_rw(struct dlend_vdev *v, char __user *buf, size_t count, loff_t *ppos,
 			     bool write)
 {
@@ -763,7 +762,7 @@ static ssize_t dlend_vfio_write(struct vfio_device *vfio, const char __user *buf
 	return dlend_vfio_rw(to_dlend_vdev(vfio), (char __user *)buf, count, ppos, true);
 }
 
-/* Tell the VMM what it may map: everything, or everything but the MSI-X pages. */
+/* Tell the VMM what it may map: all of the BAR, or all but the pages of MSI-X. */
 static int dlend_vfio_bar_caps(struct dlend_vdev *v, struct vfio_region_info *info,
 			       struct vfio_info_cap *caps)
 {
