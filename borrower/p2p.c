@@ -54,9 +54,12 @@ struct dlend_bridge_end {
  * struct dlend_p2p_peer - what one peer has told
  * @node: among all
  * @link: to that peer
- * @n, @path: the links that it has
- * @coming, @next: the beginning of a new list of its links, which is not complete yet
- * @ends, @end: those of its NTBs that are known
+ * @n: how many links it has
+ * @path: these links
+ * @coming: how many links of a new list have come, which is not complete yet
+ * @next: these links
+ * @ends: how many of its NTBs are known
+ * @end: these NTBs
  */
 struct dlend_p2p_peer {
 	struct list_head node;
