@@ -130,10 +130,6 @@ static int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *gr
 {
 	struct iommu_domain *now = iommu_get_domain_for_dev(dev);
 
-	if (!IS_ENABLED(CONFIG_X86)) {
-		dev_err(dev, "apertures exist on x86 only: elsewhere the device's MSIs go through the domain that an aperture replaces\n");
-		return -EOPNOTSUPP;
-	}
 	if (!group || !now) {
 		dev_err(dev, "no IOMMU translates its DMA, a peer could reach all memory: turn on VT-d or AMD-Vi in the firmware and boot with intel_iommu=on or amd_iommu=on\n");
 		return -ENODEV;

@@ -33,9 +33,8 @@ struct seq_file;
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
  * driver uses another device of the group, or has the group; -EPERM interrupt remapping is off, and
- * that is not allowed; -ENOSPC no free addresses; -EADDRINUSE
- * the driver that shares its domain has memory there; -EOPNOTSUPP
- * architecture; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
+ * that is not allowed; -ENOSPC no free addresses; -EADDRINUSE the driver that shares its domain has
+ * memory there; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
  */
 struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align,
 					     bool shared);

@@ -112,17 +112,6 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
 	}
 }
 
-static void dlend_raw_clear_slowly(struct dlend_raw_slot *raw, u64 at, u64 end)
-{
-	u64 some;
-
-	for (; at < end; at += some) {
-		some = min_t(u64, end - at, DLEND_RAW_CLEAR_AT_ONCE);
-		dlend_raw_clear(raw, at, at + some);
-		cond_resched();
-	}
-}
-
 /*
  * The aperture's lock is held.  The first call cuts the whole slot.  If the user unmaps pages
  * during the cut, these are out of reach when the user's call returns, as always.
@@ -130,12 +119,16 @@ static void dlend_raw_clear_slowly(struct dlend_raw_slot *raw, u64 at, u64 end)
 static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 {
 	struct dlend_raw_slot *raw = container_of(view, struct dlend_raw_slot, view);
+	u64 done, end = raw->slot->size;
 
 	if (raw->phase != DLEND_RAW_OPEN)
 		return;
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUTTING);
 	synchronize_srcu(&dlend_raw_srcu);
-	dlend_raw_clear_slowly(raw, 0, raw->slot->size);
+	for (done = 0; done < end; done += DLEND_RAW_CLEAR_AT_ONCE) {
+		dlend_raw_clear(raw, done, min(end, done + DLEND_RAW_CLEAR_AT_ONCE));
+		cond_resched();
+	}
 	/* Another slot may get the offsets before the user has flushed its unmapped pages. */
 	iommu_flush_iotlb_all(raw->domain);
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUT);

@@ -119,7 +119,7 @@ static bool dlend_tx_says_done(const struct dlend_msg *msg)
 static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 {
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
-	u32 index = dlend_ring_index(link->tx.ring.prod);
+	u32 index = link->tx.ring.prod % DLEND_RING_SLOTS;
 
 	dlend_msg_seal(msg, link->tx.ring.prod);
 	memcpy_toio(&peer->ring[index], msg, sizeof(*msg));
@@ -194,7 +194,7 @@ static void dlend_tx_begin(struct dlend_link *link, u64 session)
 
 /*
  * struct dlend_call - a caller that waits
- * @node: in dlend_calls.waiting until it is answered or given up
+ * @node: in dlend_link.calls until it is answered or given up
  * @done: completed when it is answered
  * @id, @type, @addr: what the reply must carry
  * @status: the reply's, or -ENOTCONN
@@ -213,16 +213,15 @@ struct dlend_call {
 static int dlend_call_begin(const struct dlend_session_ref *ref, struct dlend_call *call)
 {
 	struct dlend_link *link = ref->link;
-	struct dlend_calls *calls = &link->calls;
 	int err = -ENOTCONN;
 
 	spin_lock(&link->lock);
 	if (dlend_session_live(ref)) {
 		/* 0 means "no reply wanted". */
-		if (!++calls->last_id)
-			calls->last_id = 1;
-		call->id = calls->last_id;
-		list_add_tail(&call->node, &calls->waiting);
+		if (!++link->last_call)
+			link->last_call = 1;
+		call->id = link->last_call;
+		list_add_tail(&call->node, &link->calls);
 		err = 0;
 	}
 	spin_unlock(&link->lock);
@@ -301,7 +300,7 @@ static void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *m
 	struct dlend_call *call;
 
 	spin_lock(&link->lock);
-	list_for_each_entry(call, &link->calls.waiting, node) {
+	list_for_each_entry(call, &link->calls, node) {
 		if (call->id != le32_to_cpu(msg->id) || call->type != le16_to_cpu(msg->type) ||
 		    !dlend_addr_same(&call->addr, &addr))
 			continue;
@@ -325,7 +324,7 @@ static void dlend_calls_end(struct dlend_link *link)
 
 	spin_lock(&link->lock);
 	WRITE_ONCE(link->session, 0);
-	list_for_each_entry_safe(call, tmp, &link->calls.waiting, node)
+	list_for_each_entry_safe(call, tmp, &link->calls, node)
 		dlend_call_answer(call, -ENOTCONN);
 	spin_unlock(&link->lock);
 }
@@ -501,7 +500,7 @@ static int dlend_chan_take(struct dlend_link *link, u64 session)
 	int err;
 
 	/* Copied once, and the copy is checked: the peer can write to the ring at any time. */
-	memcpy(&msg, &link->ctrl->ring[dlend_ring_index(number)], sizeof(msg));
+	memcpy(&msg, &link->ctrl->ring[number % DLEND_RING_SLOTS], sizeof(msg));
 	barrier();
 	err = dlend_msg_check(&msg, number, &why);
 	trace_dlend_msg_receive(dlend_link_name(link), &msg, err);
@@ -602,7 +601,7 @@ void dlend_chan_free(struct dlend_link *link)
 int dlend_chan_init(struct dlend_link *link, const char *name)
 {
 	sema_init(&link->tx.lock, 1);
-	INIT_LIST_HEAD(&link->calls.waiting);
+	INIT_LIST_HEAD(&link->calls);
 	mutex_init(&link->chan.lock);
 	INIT_WORK(&link->rx_work, dlend_chan_work);
 	return dlend_jobs_init(link, name);

@@ -70,15 +70,12 @@ static void dlend_switchtec_give_up(struct ntb_ctrl_regs __iomem *ctl)
 	iowrite32(NTB_CTRL_PART_OP_RESET, &ctl->partition_op);
 }
 
-static bool dlend_switchtec_answers(struct ntb_ctrl_regs __iomem *ctl)
+/* Return: how many entries the table has; -ENODEV: the switch does not answer. */
+static int dlend_switchtec_places(struct ntb_ctrl_regs __iomem *ctl)
 {
-	return ioread16(&ctl->req_id_table_size) != U16_MAX;
-}
+	u16 size = ioread16(&ctl->req_id_table_size);
 
-static unsigned int dlend_switchtec_places(struct ntb_ctrl_regs __iomem *ctl)
-{
-	return min_t(unsigned int, ioread16(&ctl->req_id_table_size),
-		     ARRAY_SIZE(ctl->req_id_table));
+	return size == U16_MAX ? -ENODEV : min_t(int, size, ARRAY_SIZE(ctl->req_id_table));
 }
 
 /* Return: the id in an entry, or -1: it is free. */
@@ -91,7 +88,7 @@ static int dlend_switchtec_entry(struct ntb_ctrl_regs __iomem *ctl, unsigned int
 
 static bool dlend_switchtec_has(struct ntb_ctrl_regs __iomem *ctl, int rid)
 {
-	unsigned int i, places = dlend_switchtec_places(ctl);
+	int i, places = dlend_switchtec_places(ctl);
 
 	for (i = 0; i < places; i++)
 		if (dlend_switchtec_entry(ctl, i) == rid)
@@ -112,7 +109,7 @@ static bool dlend_switchtec_compare(struct ntb_ctrl_regs __iomem *ctl,
 	unsigned int i;
 	int rid;
 
-	these->places = dlend_switchtec_places(ctl);
+	these->places = max(dlend_switchtec_places(ctl), 0);
 	these->needed = bitmap_weight(these->add, DLEND_REQUESTER_IDS);
 	these->free = 0;
 	for (i = 0; i < these->places; i++) {
@@ -131,7 +128,7 @@ static bool dlend_switchtec_compare(struct ntb_ctrl_regs __iomem *ctl,
 static void dlend_switchtec_write(struct ntb_ctrl_regs __iomem *ctl,
 				  const struct dlend_requesters *these)
 {
-	unsigned int i, places = dlend_switchtec_places(ctl);
+	int i, places = dlend_switchtec_places(ctl);
 	unsigned long rid;
 
 	for (i = DLEND_SWITCHTEC_OWN; i < places; i++)
@@ -190,7 +187,7 @@ static int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_reque
 	int err;
 
 	guard(mutex)(&dlend_switchtec_lock);
-	if (!dlend_switchtec_answers(ctl))
+	if (dlend_switchtec_places(ctl) < 0)
 		return -ENODEV;
 	if (!dlend_switchtec_compare(ctl, these))
 		return 0;
@@ -207,13 +204,12 @@ static int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_reque
 static int dlend_switchtec_free(struct switchtec_dev *stdev)
 {
 	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(stdev);
-	unsigned int i, places;
-	int count = 0;
+	int i, places, count = 0;
 
 	guard(mutex)(&dlend_switchtec_lock);
-	if (!dlend_switchtec_answers(ctl))
-		return -ENODEV;
 	places = dlend_switchtec_places(ctl);
+	if (places < 0)
+		return places;
 	for (i = DLEND_SWITCHTEC_OWN; i < places; i++)
 		count += dlend_switchtec_entry(ctl, i) < 0;
 	return count;

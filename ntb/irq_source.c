@@ -341,19 +341,6 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 		list_add_tail(&src->node, &all->late);
 }
 
-/* Return: was there a source to tell? */
-static bool dlend_irq_sources_tell_next(struct dlend_irq_sources *all, struct list_head *now)
-{
-	struct dlend_irq_source *src;
-
-	spin_lock_irq(&all->lock);
-	src = list_first_entry_or_null(now, struct dlend_irq_source, node);
-	if (src)
-		dlend_irq_source_tell_some(src);
-	spin_unlock_irq(&all->lock);
-	return src;
-}
-
 /* The read was not answered. */
 static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
 {
@@ -370,14 +357,21 @@ static void dlend_irq_sources_tell(struct dlend_link *link)
 {
 	struct dlend_session_ref in = dlend_session_now(link);
 	struct dlend_irq_sources *all = &link->sources;
+	struct dlend_irq_source *src;
 	LIST_HEAD(now);
 
 	guard(mutex)(&all->telling);
 	dlend_irq_sources_take(all, &now);
 	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u)
 		dlend_irq_sources_fail(&in);
-	while (dlend_irq_sources_tell_next(all, &now))
+	do {
+		spin_lock_irq(&all->lock);
+		src = list_first_entry_or_null(&now, struct dlend_irq_source, node);
+		if (src)
+			dlend_irq_source_tell_some(src);
+		spin_unlock_irq(&all->lock);
 		cond_resched();
+	} while (src);
 }
 
 static void dlend_irq_sources_work(struct work_struct *work)

@@ -174,16 +174,6 @@ struct dlend_tx {
 };
 
 /**
- * struct dlend_calls - calls under way on a link; under link->lock
- * @waiting: struct dlend_call, on the stacks of the callers
- * @last_id: id of the last one
- */
-struct dlend_calls {
-	struct list_head waiting;
-	u32 last_id;
-};
-
-/**
  * struct dlend_jobs - all jobs of a link
  * @all: DLEND_MAX_REQUESTS of them
  * @wq: workqueue in which they run
@@ -333,6 +323,8 @@ struct dlend_sessions {
  * @peer_ctrl: the peer's control area: this node writes it. Constant while a session is up
  * @irq_lock: guards sinks, their scan, the doorbell's budget
  * @rx_work: takes messages off the ring (channel.c)
+ * @calls: struct dlend_call, on the stacks of callers that wait; under @lock
+ * @last_call: id of the last one; under @lock
  *
  * The rest are parts; each belongs to the file that its type is named for.
  */
@@ -365,7 +357,8 @@ struct dlend_link {
 	struct work_struct rx_work;
 
 	struct dlend_announced announced;
-	struct dlend_calls calls;
+	struct list_head calls;
+	u32 last_call;
 	struct dlend_chan chan;
 	struct dlend_directs directs;
 	struct dlend_doorbell doorbell;

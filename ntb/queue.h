@@ -49,12 +49,6 @@ struct dlend_ring_rx {
 	u32 prod;
 };
 
-/** dlend_ring_index - place in the ring of message number @count. Context: any. */
-static inline u32 dlend_ring_index(u32 count)
-{
-	return count & (DLEND_RING_SLOTS - 1);
-}
-
 /**
  * dlend_ring_tx_room - how many messages may be written now
  * @tx: producing end

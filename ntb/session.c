@@ -62,8 +62,6 @@ static const char *dlend_setup_advice(int err)
 		       "use another slot, or unbind that device's driver";
 	case -EPERM:
 		return dlend_setup_unsafe;
-	case -EOPNOTSUPP:
-		return "no aperture: not supported on this architecture";
 	case -ENOSPC:
 		return "no aperture: no free bus addresses; "
 		       "make the NTB window smaller in the firmware";
