@@ -43,7 +43,7 @@ void dlend_slots_limit(struct dlend_slots *s, u64 limit)
 	s->limit = ALIGN_DOWN(min(limit, s->size), DLEND_SLOT_PAGE);
 }
 
-/* How much of @e is below the limit? */
+/* Return: how many bytes of @e are below the limit. */
 static u64 dlend_slot_usable(const struct dlend_slots *s, const struct dlend_slot *e)
 {
 	return e->offset < s->limit ? min(e->size, s->limit - e->offset) : 0;
@@ -184,7 +184,7 @@ void dlend_slots_release_all(struct dlend_slots *s)
 	bool again;
 
 	s->age++;
-	/* Joining takes neighbours out of the list: begin again after each. */
+	/* Joining removes neighbours from the list, so the walk begins again after each. */
 	do {
 		again = false;
 		list_for_each_entry(e, &s->runs, node) {

@@ -123,10 +123,9 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
  * @offset: (in) of the access
  * @len: (in) of the access, in bytes
  *
- * These are registers of vendor-specific capabilities, standard and extended, and those that are in
- * no capability that anybody knows (dlend/caps.h): only the device knows what they hold, and what a
- * write to them does. Nothing that dlend shows otherwise than the device does, or that it adds, is
- * among them.
+ * These are registers of vendor-specific capabilities, standard and extended, and registers in no
+ * known capability (dlend/caps.h): only the device knows their contents, and the effect of a write.
+ * Registers that dlend adds, or shows with other values than the device, are not among them.
  * Return: bytes at @offset that are one access to the device (1, 2 or 4, aligned, within @len); 0:
  * the byte there is answered from here.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
- * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
- * borrower/p2p.c does what this says.  Context of all functions: any.
+ * Which of a VM's borrowed devices reaches which BARs of the others, and by which way.  Pure logic:
+ * it follows from the guest's set-up and from the lenders' links.  No locks, no messages, no
+ * windows: borrower/p2p.c carries it out.  Context of all functions: any.
  *
  * And cliques: which of a VM's borrowed devices its guest may be told to reach each other.  What is
  * mapped does not depend on that.  Two devices are in one clique only if there is no doubt: all

@@ -3,10 +3,10 @@
  * Where functions of this host join its root complex, and which of them reach each other through
  * that.
  *
- * A switch may forward a packet by itself.  A root complex need not: the specification leaves it
- * open whether it passes a request on from one of its ports to another.  What dlend sets up always
- * leads through the root complex (docs/paths.md).  So somebody has to vouch for that: the
- * kernel, which has a list of host bridges, or the administrator of the host.
+ * A switch forwards packets from one port to another.  A root complex need not: the specification
+ * does not require that it passes requests on from one of its ports to another.  dlend's
+ * peer-to-peer always leads through the root complex (docs/paths.md).  So the kernel, which has a
+ * list of host bridges, or the administrator of the host has to vouch that this one does.
  *
  * Functions that reach each other are on one *island*.
  */
