@@ -17,7 +17,7 @@
 #include <dlend/compat.h>
 #include <dlend/types.h>
 #include "paging.h"
-#include "slots.h"
+#include "reserved.h"
 
 /* With SME, AMD's page tables of older kernels set the encryption bit in mappings of BARs, too. */
 static bool dlend_paging_mmio_possible(void)

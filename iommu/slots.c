@@ -7,7 +7,6 @@
  */
 #include <linux/align.h>
 #include <linux/errno.h>
-#include <linux/iommu.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/log2.h>
@@ -250,18 +249,4 @@ int dlend_span_pick(const struct dlend_span *busy, unsigned int count,
 		return -ENOSPC;
 	*at = here;
 	return 0;
-}
-
-unsigned int dlend_span_reserved(const struct list_head *regions, struct dlend_span *out)
-{
-	const struct iommu_resv_region *r;
-	unsigned int n = 0;
-
-	list_for_each_entry(r, regions, list) {
-		if (r->type == IOMMU_RESV_DIRECT_RELAXABLE)
-			continue;
-		out[n].first = r->start;
-		out[n++].last = r->start + (r->length - 1);
-	}
-	return n;
 }

@@ -149,15 +149,4 @@ struct dlend_span_want {
 int dlend_span_pick(const struct dlend_span *busy, unsigned int count,
 		    const struct dlend_span_want *want, u64 *at);
 
-/**
- * dlend_span_reserved - the IO addresses of a device's or group's reserved regions
- * @regions: (in) of struct iommu_resv_region
- * @out: (out) room for a span for each region
- *
- * As for VFIO and iommufd, relaxable ones do not count: firmware has its memory there for USB and
- * graphics, and does not use it any more once a driver has the device.
- * Context: any. Return: number of spans.
- */
-unsigned int dlend_span_reserved(const struct list_head *regions, struct dlend_span *out);
-
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Slot allocator against a model, quarantine, phases; and places for an aperture's base. */
 #include <kunit/test.h>
-#include <linux/iommu.h>
 #include <linux/string.h>
 #include <linux/bits.h>
 #include <linux/slab.h>
 #include <linux/sizes.h>
+#include <iommu/reserved.h>
 #include <iommu/slots.h>
 
 #define MIB		BIT_ULL(20)
