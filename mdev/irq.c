@@ -529,7 +529,6 @@ void dlend_irqs_close(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
 	dlend_irqs_disable(v);
-	v->irq.disabled = false;
 	mutex_unlock(&v->lock);
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	dlend_irqs_replace_special(v, VFIO_PCI_ERR_IRQ_INDEX, NULL);

@@ -369,7 +369,6 @@ static void dlend_move_begin(struct dlend_vdev *v)
 	v->want.rescan++;
 	if (v->want.bme)
 		v->bme_at = ktime_get();
-	dlend_vdev_apply_cfg(v);
 	dlend_vdev_update(v);
 }
 

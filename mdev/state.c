@@ -63,6 +63,11 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	bool leads;
 
 	lockdep_assert_held(&v->lock);
+	/* What the guest has set in configuration space has effects once the VM runs here. */
+	if (!v->now.coming) {
+		v->want.readrq = dlend_cfg_readrq(&v->cfg);
+		dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
+	}
 	v->now.leased = v->claim.lease;
 	v->now.touched = test_bit(0, &v->touched);
 	v->now.unmapping = v->unmapping;
@@ -88,13 +93,6 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	dlend_vdev_publish(v);
 	if (is.next != DLEND_STEP_NONE)
 		dlend_vdev_kick(v);
-}
-
-void dlend_vdev_apply_cfg(struct dlend_vdev *v)
-{
-	lockdep_assert_held(&v->lock);
-	v->want.readrq = dlend_cfg_readrq(&v->cfg);
-	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 }
 
 /* Failures, and what user space is told */

@@ -490,13 +490,6 @@ void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev);
  */
 void dlend_vdev_update(struct dlend_vdev *v);
 
-/**
- * dlend_vdev_apply_cfg - take INTx and the size of read requests from the guest's configuration
- *	space
- * @v: (in, out) vdev; dlend_vdev_update() follows
- */
-void dlend_vdev_apply_cfg(struct dlend_vdev *v);
-
 /* Module parameter: is the VMM told when a link is lost or a lease ends? */
 extern bool dlend_stop_on_loss;
 

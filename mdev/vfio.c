@@ -280,7 +280,6 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	guard(mutex)(&v->lock);
 	memset(&v->have, 0, sizeof(v->have));
 	v->readrq = dlend_cfg_readrq(&v->cfg);
-	v->want.readrq = v->readrq;
 	v->have.readrq = v->readrq;
 	v->irq_short = -1;
 	v->bme_at = 0;
@@ -329,7 +328,6 @@ static void dlend_borrow_function_reset(struct dlend_vdev *v)
 	if (v->claim.lease || v->claim.borrowing)
 		v->want.reset++;
 	dlend_condition_clear(v);
-	dlend_vdev_apply_cfg(v);
 }
 
 /* Act on a configuration write.  @effects: DLEND_CFG_E_*.  Does not wait. [locked] */
@@ -348,7 +346,6 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	}
 	if (effects & DLEND_CFG_E_FLR)
 		dlend_borrow_function_reset(v);
-	dlend_vdev_apply_cfg(v);
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
 		v->want.enable++;
 	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
