@@ -225,7 +225,7 @@ bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
 {
 	u64 i = gpa / DLEND_EXTENT_MAX;
 
-	/* Such a chunk goes as a whole, and so its part outside of the range has to come back. */
+	/* Such a chunk goes as a whole, and its part outside of the range has to come back. */
 	if (dlend_books_across(x, gpa) || (last != U64_MAX && dlend_books_across(x, last + 1)))
 		return true;
 	for (; i < DLEND_REMAP_BLOCKS && i <= last / DLEND_EXTENT_MAX; i++)
@@ -234,7 +234,7 @@ bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
 	return false;
 }
 
-/* Has @block lost memory for too long, and got none back?  Then this is not firmware at work. */
+/* Has @block lost memory for too long, and got none back?  Firmware does not do that. */
 static bool dlend_block_shrinks(const struct dlend_block *block, u64 now_ms)
 {
 	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
@@ -268,7 +268,7 @@ u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struc
 	return count;
 }
 
-/* The bytes of @block that are missing; it lost some a moment ago. */
+/* How many bytes of @block are missing, while they may still come back? */
 static u64 dlend_block_missing(const struct dlend_block *block, u64 now_ms)
 {
 	return block->expected > block->pinned && now_ms < block->last_ms + DLEND_RETURN_MS ?
@@ -464,7 +464,7 @@ void dlend_books_leave(struct dlend_books *x, u32 id)
 
 /* Who was told of an extent */
 
-/* No lender that could still be asked may have it. */
+/* Has no lender the extent, but for those that left? */
 static bool dlend_told_over(const struct dlend_told *told)
 {
 	return !(told->members & ~DLEND_TOLD_LOST);
@@ -514,7 +514,7 @@ static bool dlend_unmap_call_over(const struct dlend_unmap_call *r, u64 now_ms)
 	return !r->under_way && now_ms > r->ended_ms + DLEND_SETTLE_MS;
 }
 
-/* The shared entry, for calls for which there was no other. */
+/* The shared entry, for calls for which no other was left. */
 static struct dlend_unmap_call *dlend_unmap_calls_shared(struct dlend_unmap_calls *u)
 {
 	return &u->range[ARRAY_SIZE(u->range) - 1];

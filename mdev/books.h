@@ -3,19 +3,19 @@
  * Books of pinned guest memory: which chunks are pinned, which extents they make up, and how much
  * memory was taken away and may come back.
  *
- * A chunk is what was pinned together.  It is unpinned together, too; or in parts, if VFIO takes a
- * mapping away that ends within it (dlend_books_split()).  An extent is a run of
- * guest-physical addresses that has one slot in the aperture and one mapping at each lender.  It
- * never crosses a multiple of 1 GiB: so a DIMM has extents of its own, and IOMMU pages of 1 GiB are
- * possible.  A chunk that is in no extent (yet) is loose.
+ * A chunk is a run of pages that were pinned together.  They are unpinned together, too; or in
+ * parts, if VFIO takes away a mapping that ends within the chunk (dlend_books_split()).  An extent
+ * is a run of guest-physical addresses that has one slot in the aperture and one mapping at each
+ * lender.  It never crosses a multiple of 1 GiB.  So a DIMM has extents that nothing else is in,
+ * and IOMMU pages of 1 GiB are possible.  A chunk that is in no extent (yet) is loose.
  *
- * An extent and its slot stay together.  Memory that goes and comes back (firmware does that) is
- * mapped in the same slot again, and the lender does not have to hear of it.
+ * An extent keeps its slot.  Memory that goes and comes back (firmware does that) is mapped in the
+ * same slot again, and the lender need not be told.
  *
  * The VMM does not say whether memory that it takes away will come back, nor when.  Below 4 GiB a
  * chipset has registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again
- * at once.  So for memory below 4 GiB the books remember how much there was.  A probe that finds
- * less came too early, or the memory is really gone.  Above 4 GiB there are no such registers:
+ * at once.  So for memory below 4 GiB the books remember how much there was.  If a probe finds
+ * less, it came too early, or the memory is really gone.  Above 4 GiB there are no such registers:
  * memory that goes there was unplugged, and a guest stops using memory before it is unplugged.
  *
  * Pure logic: takes no locks, reads no clock, and knows nothing of VFIO or IOMMUs.  The caller
@@ -31,22 +31,22 @@
 #include "ranges.h"
 
 /*
- * Who was told of an extent: what the lender of each member has mapped, or may have.
+ * Who was told of an extent: which members' lenders have mapped it, or may have.
  *
  * A member is the part that one lease (one borrowed device) has in the memory of its VM.  Members
- * have numbers, 0 to DLEND_TOLD_MAX - 1.  Each member's lender has an IOMMU domain of its own, and
- * hears of each extent by messages of its own.
+ * have numbers, 0 to DLEND_TOLD_MAX - 1.  Each member's lender has a separate IOMMU domain, and
+ * gets separate messages about each extent.
  */
 
-/* How many members there can be; bit DLEND_TOLD_MAX of struct dlend_told.members is taken. */
+/* The most members; bit DLEND_TOLD_MAX of struct dlend_told.members has another meaning. */
 #define DLEND_TOLD_MAX	31u
 
-/* A member has left whose lender never said that it unmapped the extent. */
+/* A member has left, and its lender never said that it unmapped the extent. */
 #define DLEND_TOLD_LOST	BIT(DLEND_TOLD_MAX)
 
-/* What a message to a lender says of an extent. */
+/* What a message tells a lender about an extent */
 enum dlend_news {
-	DLEND_NEWS_GONE,	/* unmap it: this node has it no more */
+	DLEND_NEWS_GONE,	/* unmap it: it has left the books */
 	DLEND_NEWS_UNSURE,	/* unmap it: the lender may or may not have got the last NEW */
 	DLEND_NEWS_NEW		/* map it */
 };
@@ -188,12 +188,12 @@ static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
  * @gpa: guest-physical address
  * @size: bytes
  * @prot: DLEND_PROT_*, as all its chunks have
- * @told: who was told of it; while somebody was, @slot must not be used for anything else
+ * @told: members whose lenders were told of it; while there are any, @slot stays reserved
  * @build: number of the build that made it
  * @pinned: bytes of chunks in it; less than @size where memory has gone
- * @slot: the owner's, NULL while there is none
- * @offset: of @slot in the aperture
- * @cookie: the owner's, for @slot in quarantine
+ * @slot: slot in the aperture, NULL while it has none; for the user of the books
+ * @offset: offset of @slot
+ * @cookie: for @slot in quarantine; for the user of the books
  */
 struct dlend_extent {
 	union {
@@ -225,12 +225,12 @@ static inline u64 dlend_extent_end(const struct dlend_extent *extent)
 /**
  * struct dlend_block - a GiB below DLEND_REMAP_END
  * @pinned: bytes of its chunks
- * @expected: how many bytes there were before some were lost; 0: none were lost
- * @first_ms: when some were lost first after something had come
- * @last_ms: when some were lost last
- * @used: something was pinned there once
- * @came: something was pinned since @first_ms
- * @leaves: more and more was lost, and nothing came: memory that is lost now does not come back
+ * @expected: bytes of its chunks before some were lost; 0: none were lost
+ * @first_ms: time of the first loss since a chunk was last added
+ * @last_ms: time of the last loss
+ * @used: a chunk was there once
+ * @came: a chunk was added since @first_ms
+ * @leaves: it lost more and more, and nothing came: memory that is lost now does not come back
  */
 struct dlend_block {
 	u64 pinned, expected;
@@ -239,22 +239,23 @@ struct dlend_block {
 };
 
 /*
- * For what the VMM is charged.  Never wait for the OOM killer to make room in its control group:
- * it ends the VMM, whose pinned memory does not go before whoever waits has let go of it.
+ * For allocations that are charged to the VMM.  They never wait for the OOM killer to make room in
+ * the VMM's control group: it would end the VMM, whose pinned memory stays until the thread that
+ * waits has unpinned it.
  */
 #define DLEND_BOOKS_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL)
 
 /**
- * struct dlend_books - of one guest
+ * struct dlend_books - books of one guest
  * @by_gpa: chunks
  * @extent_by_gpa: extents, without dead ones
- * @low: memory that firmware may take away, and give back
- * @chunks: how many
- * @extents: how many, without dead ones
- * @most: how much may be pinned, and how much of the window extents may have; U64_MAX at first
- * @window_bytes: of all extents, with dead ones until they are buried
- * @pinned_bytes: in chunks
- * @scattered_bytes: of these, in chunks whose pages are not contiguous
+ * @low: memory that firmware may take away and give back, GiB by GiB
+ * @chunks: number of chunks
+ * @extents: number of extents, without dead ones
+ * @most: most bytes of chunks, and most bytes of extents; U64_MAX at first
+ * @window_bytes: bytes of all extents, with dead ones until they are buried
+ * @pinned_bytes: bytes of all chunks
+ * @scattered_bytes: bytes of the chunks whose pages are not contiguous
  */
 struct dlend_books {
 	struct rb_root_cached by_gpa, extent_by_gpa;
@@ -471,26 +472,26 @@ void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent);
 void dlend_books_leave(struct dlend_books *x, u32 id);
 
 /*
- * The dma_unmap calls that are under way in one VM, and so: where nothing may be pinned just now.
+ * The dma_unmap calls that are under way in one VM: nothing may be pinned in their ranges.
  *
  * Before VFIO unmaps memory it calls dma_unmap of every device of the address space, one after the
- * other.  If it still finds a pin afterwards, it goes round again; type1 (the legacy container)
- * does so ten times and then stops the kernel with BUG().  So a device that has been called must
- * not pin there again before all others have been called, too, whatever links they are borrowed
- * over.  Else the first device would pin while the second unpins gigabytes, then the second while
- * the first unpins them, and so on until the tenth time.
+ * other.  If it still finds a pin afterwards, it begins again; type1 (the legacy container) does so
+ * ten times and then stops the kernel with BUG().  So a device that has been called must not pin
+ * there again before all other devices have been called, too, on all links.  Otherwise the first
+ * device would pin while the second unpins gigabytes, then the second while the first unpins them,
+ * and so on until the tenth time.
  */
 
 /*
- * For so long after the end of a device's call nothing is pinned there: VFIO gets from one device
- * to the next in less time, unless the scheduler takes the CPU from it.
+ * Nothing is pinned in a range for so long after the end of a call: VFIO gets from one device to
+ * the next in less time, unless the scheduler takes the CPU from it.
  */
 #define DLEND_SETTLE_MS	20u
 
 /*
  * How many ranges are told apart.  A VM that shrinks fast (virtio-mem) makes call after call, each
- * for another block; a block whose call has ended long ago must not count as busy just because
- * there are always calls for others.  Calls for which no entry is left share the last entry.
+ * for another block.  A block whose call has ended long ago must not count as busy because there
+ * are calls for other blocks.  Calls share the last entry if no other entry is left.
  */
 #define DLEND_UNMAP_CALLS_MAX	32u
 
@@ -535,7 +536,7 @@ void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64
 void dlend_unmap_calls_end(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms);
 
 /**
- * dlend_unmap_calls_busy - may somebody still be unmapping a part of a range?
+ * dlend_unmap_calls_busy - may a part of a range still be under unmap?
  * @u: (in) calls
  * @gpa: (in) first address
  * @last: (in) last address

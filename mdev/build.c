@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A build (dlend_memory_build() of memory.h): makes the windows of one member stand, in stages.
+ * A build (dlend_memory_build() of memory.h) gives one member all windows, in stages:
  *
- *	settle	wait until VFIO is through with what it unmaps
- *	find	find and pin RAM, where it may have come	-> watch.c, prober.c, pin.c
- *	part	what does not stand any more goes		-> map.c
- *	map	map all that is pinned in the aperture		-> map.c, books.c
- *	tell	have the lender map what it does not have	-> map.c
+ *	settle	wait until VFIO has unmapped what it is unmapping
+ *	find	find RAM where it may have come, and pin it	-> watch.c, prober.c, pin.c
+ *	part	end the extents that cannot stay		-> map.c
+ *	map	map all pinned chunks in the aperture		-> map.c, books.c
+ *	tell	have the lender map the extents that it lacks	-> map.c
  *
- * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
- * know of an extent are told when it is gone.  Only this member's lender is told of new extents; if
- * these are new to others, too, they are asked to build, and find them standing.
+ * All members profit from a build.  Memory that is pinned and mapped already stays so.  When an
+ * extent is gone, all lenders that know of it are told.  Only this member's lender is told of new
+ * extents; other members that lack them are asked to build, and find them mapped already.
  *
- * Here are also the operations by which the prober sees the guest, and the looks for RAM outside of
- * builds.
+ * This file also has the operations by which the prober sees the guest, and the looks for RAM
+ * outside of builds.
  *
  * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller builds
  * again.  See ram.h for the locks.
@@ -47,10 +47,10 @@
 /* Without memory slots the first search is everywhere; later ones go so far above known memory. */
 #define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
 
-/* The most probes of one build, as long as each probe finds something new. */
+/* The most probes of one build; there is another one only if the last one found RAM. */
 #define DLEND_PROBES_MAX	4
 
-/* When a look has found a page, this much from there on is due: RAM comes in larger pieces. */
+/* After a look has found a page, a build searches so much from there on: RAM comes in pieces. */
 #define DLEND_FOUND_BYTES	SZ_1G
 
 /* Words and numbers for people */
@@ -101,7 +101,7 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 		dlend_report_window(mem);
 	} else if (err == -ENOMEM && mem->pin_err == -ENOMEM &&
 		   limit >= (kib << DLEND_KIB_SHIFT) + DLEND_CHUNK_BYTES) {
-		/* If the VMM has locked nothing else, it may lock more. */
+		/* Unless the VMM has locked other memory, it may lock more. */
 		dlend_report_err(mem, "no memory for more than %llu KiB of guest RAM, which is below the memlock limit: the VMM's memory cgroup is full (systemd MemoryMax=, a container's limit), or this host is",
 				 kib);
 	} else if (err == -EDQUOT || (err == -ENOMEM && mem->pin_err == -ENOMEM)) {
@@ -123,7 +123,7 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 
 /* The guest, as the prober sees it */
 
-/* Gates are shut until the RAM that comes is in reach, also that of the device of this build. */
+/* All devices shut their gates until they reach the new RAM, also the device of this build. */
 static void dlend_search_tell(struct dlend_memory *mem)
 {
 	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
@@ -131,9 +131,9 @@ static void dlend_search_tell(struct dlend_memory *mem)
 }
 
 /*
- * No device of the VM can reach the RAM that comes now, and once it is in the books, no look finds
- * anything: tell before.  Not while a pin is under way: whoever unpins waits for pins, and has the
- * lock that telling takes.  So the first page is only tried.
+ * No device of the VM can reach new RAM yet, and once it is in the books, no look finds it: so tell
+ * the devices before.  This takes a lock under which dma_unmap waits for pins, so no pin may be
+ * under way: the first page is only tried.
  */
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
@@ -159,8 +159,8 @@ static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
 }
 
 /*
- * No pin lies across an edge of an extent.  So each fits into an extent that stands, or into none;
- * no extent that stands has to make way for it.
+ * No pin lies across an edge of an extent.  So each new chunk is in an extent or in none, and no
+ * extent has to end because of it.
  */
 static u64 dlend_search_edge(void *ctx, u64 gpa, u64 end)
 {
@@ -186,10 +186,10 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 }
 
 /*
- * Are the device's addresses others than the guest's (a virtual IOMMU)?  Every PC has RAM at 0, and
- * VFIO has it wherever a device's addresses are the guest's.  KVM has RAM at address 0, and nothing
- * is pinned there.  For a moment that is so, too, while a VMM maps its memory or maps it anew.
- * Without KVM the answer is false.
+ * Are the device's addresses others than the guest's (a virtual IOMMU)?  Every PC has RAM at
+ * address 0, and VFIO has it there if a device's addresses are the guest's.  So they are others if
+ * KVM has RAM at 0 and nothing is pinned there.  The answer is also true for a moment while a VMM
+ * maps its memory.  Without KVM it is false.
  */
 static bool dlend_search_translated(struct dlend_memory *mem)
 {
@@ -231,7 +231,7 @@ void dlend_memory_rescan(struct dlend_memory *mem)
 	dlend_ram_due(mem->ram, NULL);
 }
 
-/* A probe, or a look, in @where; without slots anywhere, or only near to known memory. */
+/* A probe or a look: in @where; if slots are not known, anywhere, or with @near near known RAM. */
 static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
 					       const struct dlend_ranges *where, bool near)
 {
@@ -258,10 +258,10 @@ static int dlend_search_probe(struct dlend_memory *mem)
 }
 
 /*
- * Find and pin RAM where it may have come.  Builds, but for the first, look only where KVM's slots,
- * a look or a dma_unmap said, or dlend_memory_rescan().
- * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
- * of a pin.  What was pinned before an error stays so.
+ * Find and pin RAM where it may have come.  After the first build of all, that is where KVM has
+ * added slots, where a look found RAM, where dma_unmap was called, or everywhere after a rescan.
+ * Return: 0; -EINTR give way; -EFAULT there is RAM that cannot be pinned; -ENOMEM, or another error
+ * of a pin.  Pages that were pinned before an error stay pinned.
  */
 static int dlend_search_run(struct dlend_memory *mem, u32 how)
 {
@@ -272,22 +272,22 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 
 	mem->pin_err = 0;
 	mem->how = how;
-	/* This build takes over all that is due, to look there. */
+	/* This build looks where RAM is due, so it takes that over. */
 	mutex_lock(&ram->lock);
 	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
 	mutex_unlock(&ram->lock);
 	/*
-	 * Pinning takes seconds, and nothing says when memory that is not pinned comes or goes.  So
-	 * all holes are tried again after something was pinned: some thousand calls, which fail at
+	 * Pinning takes seconds, and VFIO tells nothing about memory that is not pinned.  So all
+	 * holes are tried again after something was pinned: some thousand calls, which fail at
 	 * once.
 	 */
 	do {
 		had = READ_ONCE(ram->books.pinned_bytes);
 		err = dlend_watch_read_slots(mem) ?: dlend_search_probe(mem);
 	} while (!err && READ_ONCE(ram->books.pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
-	/* There is RAM of which not one page can be pinned.  It is out of reach, too. */
+	/* There is new RAM of which no page can be pinned: devices do not reach it, either. */
 	if (err && err != -EINTR && !mem->announced)
 		dlend_search_tell(mem);
 	return err;
@@ -300,13 +300,13 @@ void dlend_memory_look(struct dlend_memory *mem)
 	u64 found;
 	int ret;
 
-	/* A build searches: it tells all that RAM comes. */
+	/* If a build searches, it tells the devices of new RAM. */
 	if (!READ_ONCE(dlend_look_ms) || !mutex_trylock(&ram->search_lock))
 		return;
 	mem->stat.looks++;
 	/*
-	 * A loss before this moment need not stop the look: the books know of it, and if memory is
-	 * to come back, a build is due already.
+	 * An earlier loss need not stop the look: the books know of it, and a build is due already
+	 * if memory is to come back.
 	 */
 	mutex_lock(&ram->lock);
 	mem->build_lost = ram->lost;
@@ -390,10 +390,10 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 			   dlend_told_member(&extent->told, mem->id) ? "told" : "new");
 }
 
-/* How long a build waits for VFIO to be through, at most, in turns of DLEND_TURN_MS. */
+/* The longest time that a build waits for VFIO to finish, in turns of DLEND_TURN_MS. */
 #define DLEND_SETTLE_TURNS	40u
 
-/* More repairs than this in that time are not the work of firmware. */
+/* More repairs than this in that time are not caused by firmware. */
 #define DLEND_REPAIRS_MAX	128
 #define DLEND_REPAIRS_SECS	10
 
@@ -401,9 +401,9 @@ static unsigned int vm_window_percent = 100;
 module_param(vm_window_percent, uint, 0644);
 MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may take");
 
-/* Settle */
+/* Settle, and begin */
 
-/* Count builds that repair a loss.  Too many are not the work of firmware, and would never end. */
+/* Count builds that repair a loss.  Too many are not caused by firmware, and would never end. */
 static int dlend_build_count_repair(struct dlend_memory *mem)
 {
 	lockdep_assert_held(&mem->ram->lock);
@@ -418,8 +418,8 @@ static int dlend_build_count_repair(struct dlend_memory *mem)
 }
 
 /*
- * The most that may be pinned.  VFIO sees to what a VMM may lock, but iommufd counts a page once,
- * wherever and how often a guest has it; and a part of the window is in use for holes, too.
+ * The most that may be pinned.  VFIO enforces the VMM's memlock limit, but iommufd counts a page
+ * once, even if a guest has it at several addresses; and holes in extents use up the window, too.
  */
 static u64 dlend_build_most(const struct dlend_memory *mem)
 {
@@ -455,7 +455,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 
 /* Find */
 
-/* Another device's build, or its look, takes as long as this one, and does not give way. */
+/* Wait for another device's build or look, which may take as long as this build. */
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
@@ -485,7 +485,7 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 		dlend_report_probe(mem, err);
 		return err;
 	}
-	/* Is all back that was lost, or has it had the time to come back? */
+	/* Lost memory is expected back for some time. */
 	guard(mutex)(&ram->lock);
 	now = dlend_ram_now_ms();
 	missing = dlend_books_missing(&ram->books, now);
@@ -500,7 +500,7 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 
 /* Part, map, tell */
 
-/* Do the windows stand, and do others have to build for new extents? */
+/* Is the build complete?  If so, have others build that lack new extents. */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
 	bool grown = false, translated = dlend_search_translated(mem);
@@ -508,12 +508,12 @@ static int dlend_build_finish(struct dlend_memory *mem)
 	int err = 0;
 
 	mutex_lock(&ram->lock);
-	/* No RAM at all: the VMM has not mapped it yet (iommufd), or is about to map it again. */
+	/* Without any RAM the VMM has not mapped it yet (iommufd), or is going to map it again. */
 	if (dlend_memory_disturbed(mem) || translated || !ram->books.chunks)
 		err = -EAGAIN;
 	else
 		mem->reason[0] = '\0';
-	/* Whoever has been told that RAM comes waits until this build is over, and builds then. */
+	/* Members that have been told of new RAM build anyway when this build is over. */
 	if (!err && !mem->announced)
 		grown = dlend_map_others_due(mem);
 	mutex_unlock(&ram->lock);
@@ -584,9 +584,9 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 		return err;
 	calls = mem->stat.pin_calls;
 	/*
-	 * If VFIO is still unmapping, or about to call the next device, it would disturb this build
-	 * at once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin()
-	 * sees to that.
+	 * If VFIO is still unmapping, or about to call the next device, this build would have to
+	 * give way at once.  So wait, but not for ever: dlend_pin_begin() waits, too, where nothing
+	 * may be pinned yet.
 	 */
 	while (turns-- && READ_ONCE(ram->ap) && !dlend_memory_user.stop(mem->v) &&
 	       dlend_pin_unmaps_under_way(ram->vm))
@@ -594,7 +594,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	err = dlend_build_begin(mem);
 	if (!err) {
 		err = dlend_build_run(mem, how);
-		/* It did not reach its end, or what it found is gone again: look there again. */
+		/* The build was not completed: the next one has to look there. */
 		if (err)
 			dlend_ram_due(ram, &mem->due);
 		dlend_ranges_clear(&mem->due);

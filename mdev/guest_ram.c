@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
- * does then.
+ * A vdev and its guest's memory, which comes and goes while the device is borrowed.
  *
- * Memory that comes: the VM is watched (watch.c), for all of its devices.  Now and then each
- * device looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
- * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
+ * The VM is watched for new memory (watch.c), for all of its devices.  Now and then each device
+ * looks everywhere.  VFIO tells of memory that goes (dma_unmap).  Other devices of the VM share the
+ * windows, and tell what they do to them (struct dlend_memory_ops).
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -17,8 +16,8 @@ module_param(rescan_s, uint, 0644);
 MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
 
 /*
- * A build may miss memory that was away for just that moment.  This is the time to the first look
- * for such memory; each next look comes after four times as long, up to rescan_s.
+ * A build may miss memory that was away for a moment.  This is the time to the first look for such
+ * memory; each later look comes after four times as long, up to rescan_s.
  */
 #define DLEND_GUEST_RESCAN_MIN_MS	100
 #define DLEND_GUEST_RESCAN_FACTOR	4
@@ -27,7 +26,7 @@ MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a runni
 #define DLEND_GUEST_PLUG_S	10u
 #define DLEND_GUEST_PLUG_MS	(DLEND_GUEST_PLUG_S * MSEC_PER_SEC)
 
-/* Why a BAR that is not borrowed is not reached, and bytes of a line in sysfs, at most. */
+/* Why a BAR that is not borrowed is not reached; and the most bytes of a line in sysfs */
 #define DLEND_GUEST_PASSED		"passed through by this host, not borrowed"
 #define DLEND_GUEST_PASSED_LINE		128
 
@@ -36,7 +35,7 @@ static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
 {
 	u64 most = (u64)READ_ONCE(rescan_s) * MSEC_PER_SEC;
 
-	/* Never 0, which no factor makes longer; not even while there are no rescans. */
+	/* Never 0, not even while there are no rescans: no factor would make it longer. */
 	v->rescan_ms = max_t(u64, min_t(u64, ms, most), DLEND_GUEST_RESCAN_MIN_MS);
 	if (v->now.open && most)
 		mod_delayed_work(v->claim.wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
@@ -70,7 +69,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	/* Say what is due before asking for the build: the build must find it. */
+	/* First note that RAM is due, then ask for the build, which looks where it is due. */
 	if (lease)
 		dlend_memory_rescan(dlend_vdev_memory(lease));
 	guard(mutex)(&v->lock);
@@ -80,7 +79,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 	dlend_vdev_update(v);
 }
 
-/* Guests may be given memory while they run, without any notice (docs/architecture.md). */
+/* A running guest may get memory without any notice (docs/architecture.md). */
 static void dlend_guest_rescan_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, slow_work);
@@ -91,7 +90,7 @@ static void dlend_guest_rescan_work(struct work_struct *work)
 				    DLEND_GUEST_RESCAN_FACTOR);
 }
 
-/* A look finds nothing where a build is at work: it tells by itself. */
+/* During the search of a build this does nothing: the build tells of new RAM. */
 void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	bool looks;
@@ -112,7 +111,7 @@ static void dlend_guest_look_work(struct work_struct *work)
 		dlend_memory_look(dlend_vdev_memory(lease));
 }
 
-/* What the VM's other devices, and a build, do to the windows */
+/* What other devices of the VM, and builds, tell */
 
 void dlend_guest_vmm_exits(struct dlend_vdev *v)
 {
@@ -122,7 +121,7 @@ void dlend_guest_vmm_exits(struct dlend_vdev *v)
 		dlend_memory_vmm_exits(dlend_vdev_memory(lease));
 }
 
-/* Shut the gate before memory goes: no access of the guest may start a DMA into it. */
+/* Shut the gate before memory goes: no access of the guest may begin a DMA into it. */
 static void dlend_guest_unmapping(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -179,8 +178,8 @@ static bool dlend_guest_gives_way(struct dlend_vdev *v)
 }
 
 /*
- * The VMM's call that has added RAM waits for that.  If the device comes no further, it is not to
- * go on, and the guest is to know; then there is some time left to stop it.
+ * The VMM's call that has added RAM waits while this is true.  If the device makes no progress, it
+ * fails, so that it does not go on, and the guest knows; then it has some time left to stop.
  */
 static bool dlend_guest_behind(struct dlend_vdev *v)
 {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Guest RAM in both IOMMUs: extents are made of what is pinned, get slots in this node's aperture,
- * are mapped there, and the lenders are told.
+ * Guest RAM in both IOMMUs: pinned chunks form extents, extents get slots in this node's aperture
+ * and are mapped there, and the lenders are told.
  *
- * A slot must not be used for anything else while a lender may still map its offsets: the device
- * would write into somebody else's memory.  So the slot of an extent that leaves the books goes
- * into quarantine, and is free when every member whose lender was told of the extent has
- * acknowledged that it is gone, or its lender has the device back.  If a lender never says so, the
- * slot stays in quarantine until the session ends, because its device may still use it;
- * others who need that memory get new slots.  If a VM gives back one device and keeps another one,
- * the first can still reach what it could reach before, until its lender has answered.  That is the
- * same VM's memory.
+ * A slot must not be used for other memory while a lender may still map its offsets: the device
+ * would write into that memory.  So the slot of an extent that leaves the books goes into
+ * quarantine.  It is free when each lender that was told of the extent has acknowledged that it is
+ * gone, or has its device back.  If a lender never says so, the slot stays in quarantine until the
+ * session ends, because the lender's device may still use it; other members that need that memory
+ * get new slots.  If a VM gives back one device and keeps another one, the first can still reach
+ * the same VM's memory until its lender has answered.
  *
- * On the link of a node to itself all this is the same; views of the aperture are there in place of
- * the IOMMU of the NTB.
+ * All this is the same on the link of a node to itself, where views of the aperture take the place
+ * of the NTB's IOMMU.
  *
- * Lenders are told by DMA_MAP and DMA_UNMAP, a few extents in each.  From the moment when an extent
- * goes into a DMA_MAP its lender may have it, whatever becomes of the message (books.h).
+ * Lenders are told by DMA_MAP and DMA_UNMAP, with a few extents in each message.  As soon as an
+ * extent is in a DMA_MAP, its lender may have it, even if the message fails (books.h).
  *
- * What takes RAM away is here, too: dma_unmap, the end of a link, a fence, a build that is undone.
- * None of these waits for a peer.
+ * Losses of RAM are here, too: dma_unmap, the end of a link, a fence, a build that is undone.  None
+ * of these waits for a peer.
  *
  * Must not know how RAM is found.
  */
@@ -33,8 +32,9 @@
 #include "trace.h"
 
 /*
- * A slot for @extent.  Where it can be, at an offset that lets both IOMMUs use large pages: a whole
- * GiB for pages of 1 GiB, or else the same offset in 2 MiB as the guest-physical address.
+ * Get a slot for @extent; if possible, at an offset that lets both IOMMUs use large pages: a
+ * multiple of 1 GiB for an extent of 1 GiB, or else the same offset in 2 MiB as the guest-physical
+ * address.
  */
 static int dlend_ram_map_alloc(struct dlend_ram *ram, const struct dlend_vmm *vmm,
 			       struct dlend_extent *extent)
@@ -201,7 +201,7 @@ void dlend_ram_map_kill_all(struct dlend_ram *ram)
 }
 
 /*
- * Which extents stay as they are?  If standing chunks go out of the windows, all gates are shut
+ * End the extents that cannot stay.  If mapped chunks leave their windows, all gates are shut
  * before, and all members build again.
  */
 static void dlend_map_settle(struct dlend_ram *ram)
@@ -253,7 +253,7 @@ int dlend_map_new(struct dlend_memory *mem)
 
 /* Messages to lenders */
 
-/* The extent after @extent (NULL: the first one) that news of this kind may be about, or NULL. */
+/* The next extent that may need such news, after @extent (NULL: the first one), or NULL. */
 static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_news news,
 					    struct dlend_extent *extent)
 {
@@ -264,7 +264,7 @@ static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_ne
 	return list_is_last(&extent->node, &ram->dead) ? NULL : list_next_entry(extent, node);
 }
 
-/* Put what there is to tell, @max extents at most, into a message.  Return: how many. */
+/* Put at most @max extents that need such news into a message.  Return: how many. */
 static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct dlend_p_dma *dma,
 			  u32 max)
 {
@@ -285,7 +285,7 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 	return count;
 }
 
-/* The message is over.  It was about the extents that are marked, and are still where they were. */
+/* The message was answered, or failed.  Its extents are marked, and still where they were. */
 static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
 {
 	struct dlend_extent *extent = dlend_tell_next(ram, news, NULL), *next;
@@ -298,7 +298,7 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news new
 }
 
 /*
- * Send one message to the lender of member @id, if there is something to say.
+ * Send one message to the lender of member @id, if it needs such news.
  * Return: how many extents it was about, or an error.
  */
 static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, u32 max)
@@ -344,7 +344,7 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 	return err ?: count;
 }
 
-/* Tell the lender of member @id all there is of this kind. */
+/* Tell the lender of member @id all such news. */
 static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
 {
 	int ret;
@@ -360,7 +360,7 @@ static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
 
 /*
  * Tell every member's lender of all extents that are gone.  Return: 0, or an error of the messages
- * for @mem (NULL: for any member), as it is no business of one lease what becomes of another.
+ * for @mem (NULL: for any member): a build fails only if its own lender could not be told.
  */
 static int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
 {
@@ -413,7 +413,7 @@ static void dlend_tell_work(struct work_struct *work)
 	mutex_lock(&ram->build_lock);
 	err = dlend_tell_gone(ram, NULL);
 	mutex_unlock(&ram->build_lock);
-	/* No harm is done: the slots stay in quarantine, and the next build tells again. */
+	/* This is harmless: the slots stay in quarantine, and the next build tells the lender. */
 	if (err && err != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(ram->session.link),
 				     "lender did not unmap guest memory (%d): window space stays reserved until it does\n",
@@ -421,15 +421,15 @@ static void dlend_tell_work(struct work_struct *work)
 	dlend_ram_put(ram);
 }
 
-/* What takes RAM away: dma_unmap, the end of the link, a fence, a build that is undone */
+/* Losses of RAM: dma_unmap, the end of the link, a fence, a build that is undone */
 
-/* A worker takes and unpins so much at once, as dma_unmap has to wait for all of it. */
+/* A worker takes and unpins at most this much at once, because dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
 
-/* May some of @gpa..@last come back if it is taken away?  Chunks end at its edges then. */
+/* Split chunks at the edges of @gpa..@last.  Return: may some of it come back? */
 static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 {
-	/* All there is: an address space goes, or a device with all that it has pinned. */
+	/* Everything: an address space goes, or a device with all that it has pinned. */
 	if (!gpa && last == U64_MAX)
 		return true;
 	guard(mutex)(&ram->lock);
@@ -440,7 +440,7 @@ static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 	return dlend_books_returns(&ram->books, gpa, last);
 }
 
-/* Take chunks out of books and aperture; they are being unpinned then.  Return: were there any? */
+/* Take chunks out of books and aperture, to be unpinned.  Return: were there any? */
 static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns)
 {
 	struct dlend_chunk *chunk;
@@ -451,9 +451,9 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	guard(mutex)(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
 	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), &out);
-	/* Pages that are being pinned are in the books in a moment, or given up. */
+	/* Pages that are being pinned will be in the books soon, or given up. */
 	hit |= dlend_pin_under_way(ram->vm, NULL, gpa, last);
-	/* If there was no memory to split a chunk, it has gone whole; the guest has the rest. */
+	/* A chunk that could not be split has gone as a whole; the guest still has the rest. */
 	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
 	if (hit && returns)
@@ -476,7 +476,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 
 	guard(mutex)(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
-	/* Before the loss: no guest may start a DMA into windows that are going. */
+	/* Before the loss: no guest may begin a DMA into windows that are going. */
 	if (returns)
 		dlend_members_shut(ram);
 	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
@@ -501,7 +501,7 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return;
-	/* So iommufd says "all of it". */
+	/* iommufd says "everything" in this way. */
 	if (!gpa && size == U64_MAX)
 		last = U64_MAX;
 	dlend_pin_unmap_note(vm, gpa, last, true);
@@ -511,14 +511,14 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	dlend_pin_unmap_note(vm, gpa, last, false);
 	if (!hit)
 		return;
-	/* The VMM was kept so long. */
+	/* The VMM has waited for so long. */
 	us = ktime_us_delta(ktime_get(), since);
 	guard(mutex)(&mem->ram->lock);
 	mem->stat.unmaps++;
 	mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
 }
 
-/* Builds */
+/* A build that is undone */
 
 static bool dlend_loss_of_build(const struct dlend_extent *extent, u32 build)
 {
@@ -545,7 +545,7 @@ void dlend_loss_undo(struct dlend_memory *mem)
 
 /* Everything */
 
-/* All of it leaves the aperture; it stays pinned, and extents keep their slots. */
+/* All RAM leaves the aperture; it stays pinned, and extents keep their slots. */
 static void dlend_loss_unmap_all(struct dlend_ram *ram)
 {
 	struct dlend_extent *extent;
@@ -584,7 +584,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	guard(mutex)(&ram->lock);
 	if (!ram->ap)
 		return;
-	/* What lenders were told of is in quarantine; a new session releases that by itself. */
+	/* Slots that lenders were told of are in quarantine, which a new session ends. */
 	dlend_ram_map_kill_all(ram);
 	WRITE_ONCE(ram->ap, NULL);
 	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->books.pinned_bytes,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * DMA windows of a borrowed device: guest RAM, pinned, in this node's aperture, and mapped by the
- * lender at the same guest-physical addresses.  This is what the rest of mdev/ sees of them; ram.h
- * says what is behind it.
+ * DMA windows of a borrowed device: guest RAM that is pinned, mapped in this node's aperture, and
+ * mapped by the lender at the same guest-physical addresses.  The rest of mdev/ uses this header;
+ * ram.h has the objects behind it.
  *
  * struct dlend_memory is the part that one lease has in the memory of its VM.  All devices that the
- * same VM borrows over the same link share what is pinned and in the aperture.
+ * same VM borrows over the same link share the pins and the mappings in the aperture.
  */
 #ifndef DLEND_MDEV_MEMORY_H
 #define DLEND_MDEV_MEMORY_H
@@ -22,7 +22,7 @@ struct dlend_memory;
 struct dlend_ranges;
 struct dlend_vdev;
 
-/* The VMM that has opened a device: how much it may lock, and who pays for the kernel's memory. */
+/* The VMM that has opened a device, for its memlock limit and its memory control group. */
 
 /**
  * struct dlend_vmm - a VMM
@@ -42,18 +42,18 @@ static inline struct dlend_party dlend_vmm_party(const struct task_struct *threa
 	return (struct dlend_party){ .pid = thread->tgid, .since = thread->start_boottime };
 }
 
-/** dlend_vmm_note - it is the caller from now on; @vmm: (in, out). Context: system call. */
+/** dlend_vmm_note - @vmm is the calling process from now on. Context: system call. */
 void dlend_vmm_note(struct dlend_vmm *vmm);
 
-/** dlend_vmm_copy - as @from, which is there; @to: (out). Context: any. */
+/** dlend_vmm_copy - copy @from, which is set, to @to, with references. Context: any. */
 void dlend_vmm_copy(struct dlend_vmm *to, const struct dlend_vmm *from);
 
-/** dlend_vmm_drop - give the references back, if there are any. Context: process. */
+/** dlend_vmm_drop - give the references of @vmm back, if it is set. Context: process. */
 void dlend_vmm_drop(struct dlend_vmm *vmm);
 
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
- * @pinned_bytes: pinned, through whatever device
+ * @pinned_bytes: pinned, through any device
  * @rebuilds: builds that repaired a loss
  * @waits: builds that found memory missing that might come back
  * @pin_longest_us: longest call to VFIO, which holds a lock for so long
@@ -68,8 +68,8 @@ void dlend_vmm_drop(struct dlend_vmm *vmm);
  * @messages: requests to the lender
  * @own_bytes: of @pinned_bytes, through this device's own VFIO device
  * @taken_bytes: taken over from devices that were closed
- * @sharers: devices that use what is pinned
- * @book_bytes: kernel memory to know what is pinned
+ * @sharers: devices that use the pinned memory
+ * @book_bytes: kernel memory of the books about pinned memory
  * @pages_4k: pages of the IOMMU by which all that is in the aperture is mapped; so also @pages_2m
  *	and @pages_1g
  * @pages_2m: see @pages_4k
@@ -83,22 +83,23 @@ struct dlend_memory_stat {
 };
 
 /**
- * struct dlend_memory_ops - what a device hears about windows that it shares with others
- * @unmapping: windows are going: when it returns, the guest has no new access to this device
- * @unmapped: the windows have gone; @lost: build anew
+ * struct dlend_memory_ops - what guest memory tells a device, and asks it
+ * @unmapping: windows are going: when this returns, the guest has no new access to the device
+ * @unmapped: the windows have gone; @lost: the device has to build anew
  * @grown: there is more RAM, or will be: the guest has no new access until a build has told the
  *	lender of it
- * @progress: a build has come a step further, this device's or one that it waits for
+ * @progress: a build goes on, this device's or one that it waits for
  * @exit: the VMM dies: the device has to stop
- * @leave: and its lease to end
- * @quiet: true: it has stopped, or its lease is over
- * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
+ * @leave: the VMM dies: the lease has to end
+ * @quiet: true: the device has stopped, or its lease is over
+ * @stuck: memory stays pinned, because VFIO waits for itself: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
- * @behind: true: it may transfer, and does not reach all of the RAM that has come; not for ever
- * @look: true: the device is going to look for RAM that has come; false: it cannot now
+ * @behind: true: the device may transfer, and does not reach all new RAM yet.  The device itself
+ *	ends that after some time
+ * @look: true: the device is going to look for new RAM; false: it cannot now
  *
- * All are called with locks of the memory held; so they do not wait, and call no function of
- * this header.  @progress, @quiet, @stop and @look take no lock at all.  They may be called until
+ * All are called with locks of guest memory held; so they do not wait, and call no function of this
+ * header.  @progress, @quiet, @stop and @look take no lock.  They may be called until
  * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
@@ -124,20 +125,20 @@ bool dlend_memslots_confidential(const struct kvm *kvm);
 int dlend_memory_start(void);
 
 /**
- * dlend_memory_stop - as it is unloaded, when there is no guest memory any more
+ * dlend_memory_stop - as the module is unloaded, when there is no guest memory any more
  *
- * Context: process; waits for what lenders are being told.
+ * Context: process; waits for messages to lenders.
  */
 void dlend_memory_stop(void);
 
 /**
- * dlend_memory_create - make the part of one lease; nothing is pinned by it yet
- * @v: (in) for struct dlend_memory_ops
- * @vdev: (in) VFIO device through which guest pages are pinned; its VM says who shares
- * @lease: (in) lease, which outlives it; all messages are in its session
- * @vmm: (in) who opened the device; its references are taken over, also if this fails
- * @lowmem: (in) where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not
- *	said
+ * dlend_memory_create - make the part of one lease; nothing is pinned yet
+ * @v: (in) device, for struct dlend_memory_ops
+ * @vdev: (in) its VFIO device, through which guest pages are pinned; devices of one VM share RAM
+ * @lease: (in) lease, which outlives the memory; all messages are in its session
+ * @vmm: (in) VMM that opened the device; its references are taken over, also on failure
+ * @lowmem: (in) end of the guest's RAM below 4 GiB, in bytes, as the administrator has set it; 0:
+ *	not set
  *
  * Context: process, may sleep. Return: memory; ERR_PTR(-ENOTCONN) the session is over;
  * ERR_PTR(-ENOMEM).
@@ -151,36 +152,33 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 #define DLEND_BUILD_OPEN	0x2	/* the gate is open: shut it before RAM is pinned */
 
 /**
- * dlend_memory_build - make the windows stand
+ * dlend_memory_build - find, pin and map the guest's RAM, and have the lender map it
  * @mem: (in, out) memory
  * @how: (in) DLEND_BUILD_*
  *
- * From the first call on, one thread watches for RAM that comes, for all devices of the VM and
- * until they are closed.  If it comes with a memory slot of KVM's, all of them are told (@grown),
- * and the VMM's call that adds the slot returns when none of them is @behind any more.  If it comes
- * otherwise, one of them, on each link, has to @look.
+ * From the first call on, one thread watches for new RAM, for all devices of the VM, until they are
+ * closed.  If RAM comes with a memory slot of KVM's, all devices are told (@grown), and the VMM's
+ * call that adds the slot returns when no device is @behind any more.  If RAM comes otherwise, one
+ * device on each link has to @look.
  *
- * Probes for RAM (everywhere at first, then where RAM may have come since), pins what is new, has
- * lenders unmap what is gone for good, maps what is new in the aperture, and has the lender map it.
- * If another device of the VM has built it already, only the lender must be told.  The work is in
- * proportion to what has changed since the last build.  Memory that went away and came back
+ * A build probes for RAM (everywhere at first, then where RAM may have come since), pins new RAM,
+ * has lenders unmap RAM that is gone for good, maps new RAM in the aperture, and has the lender map
+ * it.  If another device of the VM has built that already, only the lender must be told.  The work
+ * is in proportion to the changes since the last build.  Memory that went away and came back
  * (firmware) is mapped in its old slot again, and the lender has nothing to do.
  *
  * Context: a worker; takes seconds; waits for the lender, and after a dma_unmap a moment for VFIO
- * to be through.  Builds of one VM on one link wait for each other.
+ * to finish.  Builds of one VM on one link wait for each other.
  *
- * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
- * unmapped during the build.
- * -EAGAIN: the layout has changed; or something was taken away a moment ago and may come
- * back; or there is no RAM at all, or none at address 0, as
- * with a virtual IOMMU; or dlend_memory_ops.stop said so.  Call again: memory that was
- * pinned and is still there stays pinned until then.
- * Any other error: all that this call has pinned, mapped or told is undone, and what stood before
- * still stands.  It may be incomplete: keep the gate closed if @unmapped said @lost.
- * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
- * changes all the time (a virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that
- * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_why() and the
- * log say what to do.
+ * Return: 0: all RAM where the build looked is mapped on both sides, and nothing was unmapped
+ * during the build.  -EAGAIN: the layout has changed; or memory was taken away just now and may
+ * come back; or there is no RAM at all, or none at address 0, as with a virtual IOMMU; or
+ * dlend_memory_ops.stop said so.  Call again; pinned memory stays pinned until then.  Any other
+ * error: all that this call has pinned, mapped or told is undone, and earlier windows stay.  They
+ * may be incomplete: keep the gate closed if @unmapped said @lost.  -ENOMEM (mostly the limit of
+ * locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout changes all the time (a
+ * virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that cannot be pinned,
+ * -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_why() and the log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem, u32 how);
 
@@ -188,9 +186,9 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how);
 void dlend_memory_rescan(struct dlend_memory *mem);
 
 /**
- * dlend_memory_passed - where BARs of devices are that this host itself passes through to the VM
+ * dlend_memory_passed - find BARs of devices that this host itself passes through to the VM
  * @mem: (in) memory
- * @bars: (in, out) receives them; none if nothing is watched
+ * @bars: (in, out) receives their ranges; none if the VM is not watched
  *
  * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
  */
@@ -200,10 +198,10 @@ int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars);
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?
  * @mem: (in, out) memory
  *
- * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
- * Where the slots are not known, everything up to 64 GiB above what is known counts as a hole.
- * If RAM has come, all devices of the VM that use this memory are told (@grown), this one too,
- * before any of them can have pinned it.  While somebody builds, it finds nothing.
+ * Makes at most 32 pin calls, which fail at once if no RAM has come; none if there are no holes.
+ * If the slots are not known, everything up to 64 GiB above known RAM counts as a hole.  If RAM has
+ * come, all devices of the VM that use this memory are told (@grown), this one too, before any of
+ * them can have pinned it.  During a search of a build it does nothing.
  *
  * Context: the worker that builds, without the locks that @grown takes.
  */
@@ -215,43 +213,41 @@ void dlend_memory_look(struct dlend_memory *mem);
  * @gpa: (in) first address
  * @size: (in) bytes; ~0 with @gpa 0 is everything (iommufd)
  *
- * When it returns, the range is unmapped and flushed in the aperture.  Its pages are unpinned by
- * then, or before VFIO has unmapped them.
- * Offsets stay reserved until the lender has acknowledged that it unmapped them, or the same memory
- * comes back.  The next build tells the lender.
+ * When this returns, the range is unmapped and flushed in the aperture.  Its pages are unpinned by
+ * then, or before VFIO has unmapped them.  Offsets stay reserved until the lender has acknowledged
+ * that it unmapped them, or until the same memory comes back.  The next build tells the lender.
  *
  * Context: VFIO's locks and the VMM's big lock are held.  Never waits for a peer, nor for a build
- * (which is told to give way); but for one pin call of 64 pages that may be under way in the range,
- * and for the unpinning of 32 MiB that may be under way elsewhere.  Most of its time is VFIO's own:
- * type1 unpins page by page, 0.2 s for 768 MiB on an emulated host.  If other threads of the VMM
- * are in VFIO, it may return earlier, and VFIO calls again: see pin.c.
+ * (which is told to give way).  May wait for one pin call of 64 pages in the range, and for 32 MiB
+ * that are being unpinned elsewhere.  Most of the time is VFIO's: type1 unpins page by page, 0.2 s
+ * for 768 MiB on an emulated host.  If other threads of the VMM are in VFIO, this may return
+ * earlier, and VFIO calls again: see pin.c.
  *
- * Memory that may come back at once: the guest's driver does not know that it is away, so the
- * gates of all who use it are shut before (@unmapping) until they have built anew.  Memory that is
- * being unplugged: a guest knows that beforehand, and the devices work on.
+ * If the memory may come back at once, the guest's driver does not know that it is away.  So the
+ * gates of all users are shut before (@unmapping), until they have built anew.  Before memory is
+ * unplugged, the guest gives it up, and the devices work on.
  */
 void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
- * dlend_memory_fence - nothing that the device sends arrives here until its next build
+ * dlend_memory_fence - block all that the device sends, until its next build
  * @mem: (in, out) memory
  *
- * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Builds
- * of other devices map nothing before this one has stopped (dlend_memory_ops.quiet).  Nothing is
+ * All is unmapped in the aperture when this returns; it stays pinned, and keeps its slots.  Builds
+ * of other devices map nothing before this device has stopped (dlend_memory_ops.quiet).  Nothing is
  * done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
- * Context: may sleep; does not wait. Return: true if it was done, or the aperture is gone.
+ * Context: may sleep; does not wait. Return: true if it is blocked, or the aperture is gone.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
 /**
- * dlend_memory_cut - its lease is about to end
+ * dlend_memory_cut - the lease is about to end
  * @mem: (in, out) memory
  *
- * Nothing new is pinned through it, nor told to its lender.  If no other device uses the same RAM,
- * nothing that the device sends arrives here when this returns.  What is pinned stays so until
- * dlend_memory_close(): user space may hold that up for as long as it likes, and the lease is over
- * before.
+ * From now on nothing is pinned through it, nor told to its lender.  If no other device uses the
+ * same RAM, nothing that the device sends arrives here when this returns.  Pages stay pinned until
+ * dlend_memory_close(), which user space can delay for as long as it likes: so leases end before.
  *
  * Context: may sleep; does not wait.
  */
@@ -261,11 +257,11 @@ void dlend_memory_cut(struct dlend_memory *mem);
  * dlend_memory_vmm_exits - the VMM dies, and will close all of its devices now
  * @mem: (in, out) memory of the first of them
  *
- * The others stop (@exit), and their leases end (@leave): it may be long before the VMM comes to
- * them.  When one of them is closed it takes all away, instead of pinning it once more through the
+ * The others stop (@exit), and their leases end (@leave), as it may take the VMM long to close
+ * them.  The first of them that is closed takes all memory away, instead of handing its pins to the
  * next.
  *
- * Context: may sleep; waits for all to stop, a second at most.
+ * Context: may sleep; waits at most a second for all to stop.
  */
 void dlend_memory_vmm_exits(struct dlend_memory *mem);
 
@@ -273,21 +269,21 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem);
  * dlend_memory_close - the VMM closes the device, or its lease is over
  * @mem: (in, out) memory
  *
- * dlend_memory_cut(); and nothing is pinned through it when this returns, nor will be.  Before,
- * another user of the same RAM takes over its pins, which takes about as long as pinning.
+ * As dlend_memory_cut(); and nothing is pinned through it when this returns, nor will be.  Another
+ * user of the same RAM takes over its pins, which takes about as long as pinning.
  *
- * Context: may sleep; before VFIO's close_device() returns, because later nothing can be unpinned.
+ * Context: may sleep; before VFIO's close_device() returns, because nothing can be unpinned later.
  * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and
- * not for a message to a peer that a build waits for.
+ * for no message to a peer.
  */
 void dlend_memory_close(struct dlend_memory *mem);
 
 /**
  * dlend_memory_link_down - the session is over
- * @mem: (in, out) memory; this is for all devices that share it
+ * @mem: (in, out) memory; one call is enough for all devices that share it
  *
- * When it returns, the aperture is unmapped, and slots are left for the next session to release.  A
- * worker (or dma_unmap) unpins the pages.  From now on builds return -ENOTCONN.
+ * When this returns, the aperture is unmapped, and the next session releases the slots.  A worker
+ * (or dma_unmap) unpins the pages.  From now on builds return -ENOTCONN.
  *
  * Context: may sleep; also from a link's callbacks; does not wait.
  */
@@ -315,7 +311,7 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
  */
 void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len);
 
-/** dlend_memory_pinned - bytes that are pinned, through whatever device. Context: any. */
+/** dlend_memory_pinned - bytes that are pinned, through any device. Context: any. */
 u64 dlend_memory_pinned(const struct dlend_memory *mem);
 
 /** dlend_memory_stat - numbers, into @st. Context: may sleep. */

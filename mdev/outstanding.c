@@ -2,8 +2,8 @@
 /*
  * Commands that a controller has not ended yet: see outstanding.h.
  *
- * A controller that is off, or has stopped because of an error, ends nothing: what it shows then
- * waits for its driver, who finds it on the other host.
+ * A controller that is off, or has stopped because of an error, ends no command.  Commands that it
+ * shows then wait for its driver, which finds them on the other host.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -21,7 +21,7 @@ static u32 dlend_register(const struct dlend_registers *r, u32 offset)
 
 /* AHCI: up to 32 ports, each with a bit for each of 32 commands */
 #define DLEND_AHCI_CTL		0x04
-#define DLEND_AHCI_PORTS	0x0c	/* those that there are */
+#define DLEND_AHCI_PORTS	0x0c	/* implemented ports */
 #define DLEND_AHCI_PORT(i)	(0x100 + (i) * 0x80)
 #define DLEND_AHCI_IS		0x10
 #define DLEND_AHCI_CMD		0x18
@@ -92,33 +92,34 @@ const struct dlend_outstanding *dlend_outstanding_of(u32 class)
 
 /*
  * NVMe.  A silent controller may be in the midst of a command: a flush or a trim takes seconds.
- * Nothing in it can be asked; its doorbells cannot be read.  But what a controller and its driver
- * know of each other is in the guest's memory, and while the guest stands still only the controller
- * writes there:
+ * Its registers do not tell, and its doorbells cannot be read.  But its queues are in the guest's
+ * memory, and while the guest stands still only the controller writes there:
  *
- * - Where an I/O queue is, its driver has said by an administrator's command.  The last of those,
- *   32 with Linux, are still in the administrator's queue.
- * - How many commands have ended: the controller writes each end to the next entry of a completion
- *   queue, whose phase bit changes with each round.
- * - How many it had fetched by then: each end has the head of the submission queue.  Both queues of
- *   a pair have the same size with all drivers that are known, and begin with entry 0; so what was
- *   fetched and has not ended is the difference.  It may have fetched more since, and no less.
- * - Whether it was told of another command since: that would be in the entry at the head.  In the
- *   first round, that one is empty otherwise.  Later it may hold the oldest command of the last
- *   round.  Linux tells: it gives each command a tag (12 bits), and counts how often it has used
- *   that (4 bits).  So the other entry with the same tag is known to be older, or newer.
+ * - The driver has made each I/O queue by a command in the administrator's queue, which has the
+ *   queue's address.  The last such commands, 32 with Linux, are still there.
+ * - The controller notes the end of each command in the next entry of a completion queue, whose
+ *   phase bit changes with each round.  So the number of ends is known.
+ * - Each end has the head of the submission queue, so the number of commands that were fetched by
+ *   then is known.  With all known drivers both queues of a pair have the same size, and begin with
+ *   entry 0; so the difference is the number of commands that have not ended.  The controller may
+ *   have fetched more since then, but not fewer.
+ * - If the driver has sent another command since then, it is in the entry at the head.  In the
+ * first
+ *   round that entry is empty otherwise.  Later it may hold the oldest command of the last round.
+ *   Linux gives each command a tag (12 bits) and counts the uses of the tag (4 bits).  So of two
+ *   entries with the same tag it is known which one is newer.
  *
- * So what is found is certain, and not everything is found: not if the commands that made the
- * queues were overwritten, nor if a driver's numbers tell nothing.  Then only silence tells.
+ * A command that is found so has certainly not ended.  Some are not found: if the commands that
+ * made the queues were overwritten, or if a driver uses other numbers.  Then only silence tells.
  */
 
-/* An administrator's queue has no more entries; others that have are not looked at */
+/* The most entries of an administrator's queue; longer I/O queues are not looked at */
 #define DLEND_NVME_ENTRIES	4096u
 
-/* Pairs that are looked at, by their numbers */
+/* Pairs up to this number are looked at */
 #define DLEND_NVME_PAIRS	256u
 
-/* @sq, @cq: where they are, 0: not known; their entries; @cq_of: number of the completion queue */
+/* @sq, @cq: addresses, 0: not known; their entries; @cq_of: number of @sq's completion queue */
 struct dlend_nvme_pair {
 	u64 sq, cq;
 	u32 sq_entries, cq_entries, cq_of;
@@ -156,7 +157,7 @@ static bool dlend_nvme_find_end(const struct nvme_completion *cq, u32 entries,
 	while (i < entries && dlend_nvme_phase(&cq[i]) == dlend_nvme_phase(&cq[0]))
 		i++;
 	ends->pos = i % entries;
-	/* Nothing was written there before: what is has the number of a submission queue. */
+	/* An entry that was written is not zero: it has the number of a submission queue. */
 	ends->round = memchr_inv(&cq[ends->pos], 0, sizeof(*cq));
 	last = &cq[ends->pos ? ends->pos - 1 : entries - 1];
 	ends->head = le16_to_cpu(last->sq_head);
@@ -170,8 +171,8 @@ static u32 dlend_nvme_uses(u16 a, u16 b)
 }
 
 /*
- * Is the entry at @at, where the oldest one or a new one is, newer than one with the same tag?  All
- * others with equal tags have to be in order, or these are no numbers of Linux'.
+ * The entry at @at is the oldest one, or a new one.  Is it newer than one with the same tag?  All
+ * entries with its tag have to be older, or these are not Linux's numbers.
  */
 static bool dlend_nvme_is_new(const struct nvme_command *sq, u32 entries, u32 at)
 {
@@ -288,7 +289,7 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	struct dlend_nvme_pair *pair, *q;
 	int ret;
 
-	/* One that is off, or broken, ends nothing any more.  All ones: it does not answer. */
+	/* If it is off or broken, it ends no command.  All ones: it does not answer. */
 	if (!(n->cc & NVME_CC_ENABLE) || !(n->csts & NVME_CSTS_RDY) || (n->csts & NVME_CSTS_CFS))
 		return 0;
 	pair = kvcalloc(DLEND_NVME_PAIRS, sizeof(*pair), GFP_KERNEL);
@@ -297,10 +298,10 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	ret = dlend_nvme_learn_all(n, pair);
 	for (u32 i = 1; i < DLEND_NVME_PAIRS && !ret; i++) {
 		q = &pair[i];
-		/* Only two that are alone with each other, and of one size, are looked at. */
+		/* Only pairs of queues of one size, with no other queue, are looked at. */
 		if (q->sq && q->cq && q->cq_of == i && q->sq_entries == q->cq_entries &&
 		    q->sq_entries > 1 && q->sq_entries <= DLEND_NVME_ENTRIES)
-			/* One that cannot be read, as in the controller's memory, tells nothing. */
+			/* Queues in the controller's memory cannot be read, and tell nothing. */
 			ret = dlend_nvme_pair_busy(n, q) > 0;
 	}
 	kvfree(pair);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Has a controller commands that have not ended yet?  Some say so in their registers, and reading
- * these changes nothing.  Of an NVMe controller, its queues in the guest's memory tell.
+ * Has a controller commands that have not ended yet?  The registers of some controllers tell, and
+ * reading these has no effect.  For an NVMe controller, its queues in the guest's memory tell.
  *
  * Pure logic: the caller reads registers and memory.
  */
@@ -11,9 +11,9 @@
 #include <linux/types.h>
 
 /**
- * struct dlend_registers - of a controller
- * @size: bytes of them
- * @read: the register at @offset, below @size; all ones if the device does not answer
+ * struct dlend_registers - registers of a controller
+ * @size: their size in bytes
+ * @read: read the register at @offset, below @size; all ones if the device does not answer
  */
 struct dlend_registers {
 	u64 size;
@@ -24,17 +24,17 @@ struct dlend_registers {
  * struct dlend_outstanding - a kind of controller
  * @class: base class, sub-class, interface
  * @bar: where its registers are
- * @busy: is it certain that it was told of a command that it has not ended, and that it will?
+ * @busy: is it certain that it has got a command that it has not ended yet, and that it will?
  */
 struct dlend_outstanding {
 	u32 class, bar;
 	bool (*busy)(const struct dlend_registers *r);
 };
 
-/* Bytes that are looked at, at most. */
+/* The most bytes of registers that are read */
 #define DLEND_OUTSTANDING_SIZE	0x2000u
 
-/** dlend_outstanding_of - the kind with @class (in), or NULL. Context: any. */
+/** dlend_outstanding_of - find the kind with @class (in); or NULL. Context: any. */
 const struct dlend_outstanding *dlend_outstanding_of(u32 class);
 
 /**

@@ -5,12 +5,12 @@
  * A chunk is pinned through one member, its owner.  It must be unpinned through the same member,
  * while that member's VFIO device is open.
  *
- * Before pages are pinned, and until they are in the books (or given up), the pin is *under way*
- * (dlend_pin_begin() to dlend_pin_end()).  A dma_unmap of these pages waits for its end, since it
- * must find every pin there is (dlend_unpin_await()).  And no pin begins where a dma_unmap of any
- * device of the VM is under way, or was a moment ago: see books.h for what would happen.
+ * A pin is *under way* (dlend_pin_begin() to dlend_pin_end()) from before the pages are pinned
+ * until they are in the books, or given up.  A dma_unmap of these pages waits for the end of the
+ * pin, because it must find every pin (dlend_unpin_await()).  And no pin begins where a dma_unmap
+ * of any device of the VM is under way, or was just now: see books.h for the reason.
  *
- * Why dma_unmap does not unpin by itself.  type1 has two locks, iommu->lock (L) and
+ * Why dma_unmap does not unpin pages itself.  type1 has two locks, iommu->lock (L) and
  * iommu->device_list_lock (D).  A thread X of the VMM that unmaps
  *
  *	1  takes L, and finds pins in the range
@@ -18,36 +18,35 @@
  *	3  takes L, and begins again at 1.  If it finds pins there for the 12th time, it stops the
  *	   kernel by BUG().
  *
- * To unpin, a device needs L.  If another thread Y has got to 2, it has L and waits for D,
- * which X has until its device is through.  (A thread that opens or closes a device of the
- * container takes L and D in this order, too.)  So the call must return then, with pins left, and
- * let Y go on.  A device cannot see Y; but while Y waits, no pin and no unpinning of the VM ends.
- * So:
+ * To unpin, a device needs L.  If another thread Y has got to 2, Y has L and waits for D, which X
+ * has until the call of its device returns.  (A thread that opens or closes a device of the
+ * container takes L and D in this order, too.)  So X's call must return then, with pins left, and
+ * let Y go on.  A device cannot see Y; but while Y waits, no pin and no unpin of the VM ends.  So:
  *
- * - Workers unpin, and dma_unmap waits for them.  It gives way only if for twice DLEND_UNPIN_MS
- *   nothing has come a step further.  In the first half the worker that was there had the time to
- *   get L.  In the second half all others have been woken, and wait for L as well.
+ * - Workers unpin, and dma_unmap waits for them.  It gives way only if no pin and no unpin has
+ *   ended for twice DLEND_UNPIN_MS.  In the first half the running worker had the time to get L.
+ *   In the second half all other workers have been woken, and wait for L as well.
  *
- * - How often does X come back to 1, before all is unpinned?  Only by taking L.  Waiters of a mutex
- *   get it one after the other.  All workers wait for it when X gives D up, so X waits behind them,
- *   and each of them unpins a chunk before it.  X can come earlier only if it finds L free, between
- *   an unlock and the moment in which the first waiter wakes up; a waiter that was passed over so
- *   has the mutex handed to it the next time.  X comes to 2 then, and has to wait there until the
- *   call that another thread is in has given way.  So that it comes earlier twice, there must be
- *   yet another thread in front of the workers, which was waiting for L before they did, and X must
- *   be lucky twice.  Each turn takes as long as a call waits before it gives way.
+ * - How often does X come back to 1 before all is unpinned?  X needs L for that.  Waiters of a
+ *   mutex get it one after the other.  All workers wait for L when X gives D up, so X waits
+ *   behind them, and each worker unpins a chunk before X has its turn.  X can have its turn
+ *   earlier only if it finds L free between an unlock and the moment in which the first waiter
+ *   wakes up; a waiter that was passed over in this way has the mutex handed to it the next
+ *   time.  X comes to 2 then, and waits there until the call of the other thread has given way.
+ *   To be early twice, X must be lucky twice, and yet another thread must have waited for L
+ *   before the workers did.  Each turn takes as long as a call waits before it gives way.
  *
- * - So with N threads a turn unpins DLEND_UNPINNERS chunks of 2 MiB at least, and each thread has
- *   one turn in N.  VMs larger than DLEND_UNPIN_TURNS * N of these, or luck, would still get a
- *   thread to its 12th time.  Therefore turns of each thread are counted, and after
- *   DLEND_UNPIN_TURNS its call does not return with pins left any more.  If it then waits in a
- *   circle with another thread, these two stay there for good, as they would with any device that
- *   unpins in dma_unmap.  But no BUG() comes, and all leases of this RAM end: the device goes back
- *   to its lender, and has no way into the memory since before the first wait.
+ * - So with N threads a turn unpins at least DLEND_UNPINNERS chunks of 2 MiB, and each thread has
+ *   one turn in N.  In a VM larger than DLEND_UNPIN_TURNS * N of these, or by luck, a thread
+ *   could still get to its 12th time.  Therefore the turns of each thread are counted, and after
+ *   DLEND_UNPIN_TURNS its call no longer returns with pins left.  If two threads then wait for
+ *   each other, they stay there for good, as with any device that unpins in dma_unmap.  But there
+ *   is no BUG(), and all leases of this RAM end: the device goes back to its lender, and it has
+ *   had no way into the memory since before the first wait.
  *
- * - A turn is one for X whichever device's call gave way in it, and also if several did.  So the
- *   turns of a thread are counted at one member, at the first that gave way; calls of others in the
- *   same turn return at once.  All of the VM's RAM, over whatever links, counts as one here.
+ * - A turn of X counts once, even if the calls of several devices gave way in it.  So the turns
+ *   of a thread are counted at one member, the first that gave way; calls of others in the same
+ *   turn return at once.  All of the VM's RAM, on all links, counts as one here.
  *
  * /dev/iommu has no such locks: there a call just waits.
  *
@@ -67,39 +66,39 @@ static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
 /* A page of the guest is a page of the host here. */
 static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 
-/* So long a pin takes only if somebody has to bring the contents of the memory. */
+/* A pin takes longer only if user space has to bring the contents of the memory. */
 #define DLEND_PIN_LONG_MS	10000u
 
 /*
  * Pages of one call to VFIO.  type1 holds a lock for a whole call of vfio_pin_pages(), page faults
- * included.  VFIO's map and unmap ioctls need the same lock, and wait for it while they hold the
- * VMM's big lock.  A mutex that its owner takes again at once goes to a waiter only at the second
- * turn: so others wait for two calls.  A worker of low priority would make it worse: the scheduler
- * would put it aside while it has that lock.
+ * included.  VFIO's map and unmap ioctls need the same lock, and wait for it under the VMM's big
+ * lock.  If the owner of a mutex takes it again at once, a waiter gets it only the second time: so
+ * these ioctls wait for two calls.  A worker of low priority would make that worse, because the
+ * scheduler would take the CPU from it while it has the lock.
  */
 #define DLEND_PIN_BATCH	64u
 
 /*
- * How many of @npages pages from @gpa on one call pins, or unpins.  Calls end where an address is a
- * multiple of the batch.  So they do also in a part of a chunk.
+ * How many of @npages pages from @gpa on one call pins, or unpins.  Calls end at multiples of the
+ * batch, so they end at the same addresses in a part of a chunk.
  */
 static u32 dlend_pin_batch_len(u64 gpa, u32 npages)
 {
 	return min_t(u32, npages, DLEND_PIN_BATCH - gpa / DLEND_GUEST_PAGE % DLEND_PIN_BATCH);
 }
 
-/* For so long nothing is unpinned: half of the time after which a call of dma_unmap gives way. */
+/* Half of the time without any unpin after which a call of dma_unmap gives way. */
 #define DLEND_UNPIN_MS		50u
 
 /* VFIO stops the kernel when it finds pins in the same range for the 12th time. */
 #define DLEND_UNPIN_TURNS	8u
 
-/* If a thread of the VMM gave way, nothing is pinned there for so long: it has yet to look. */
+/* After a thread of the VMM gave way, nothing is pinned there for so long: it will look again. */
 #define DLEND_UNPIN_SETTLE_MS	10000u
 
 /**
  * struct dlend_unpin_turn - a thread of the VMM in VFIO's unmapping, whose call has given way
- * @at: the member at which its turns are counted; NULL: that has left, the next one will do
+ * @at: member at which its turns are counted; NULL: that one has left, and the next one is taken
  * @gpa: of the range
  * @last: of the range
  * @count: how often its calls gave way
@@ -115,7 +114,7 @@ void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages)
 	u32 count;
 
 	for (; npages; npages -= count) {
-		/* iommufd unpins exactly what one call has pinned; type1 needs a lock each time. */
+		/* iommufd unpins exactly the pages of one pin; type1 takes a lock in each call. */
 		count = via->ram->iommufd ? dlend_pin_batch_len(gpa, npages) :
 					    min(npages, VFIO_PIN_PAGES_MAX_ENTRIES);
 		vfio_unpin_pages(via->vdev, gpa, count);
@@ -200,8 +199,8 @@ static bool dlend_unpin_is_over(struct dlend_vm *vm, u64 gpa, u64 last)
 }
 
 /*
- * The thread's calls in VFIO's unmapping of this range, if one of them gave way, or if @make.  Only
- * this thread adds or removes it.
+ * The turns of this thread in VFIO's unmapping of this range; or NULL, if none of its calls gave
+ * way and not @make.  Only this thread adds and removes them.
  */
 static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u64 last, bool make)
 {
@@ -219,7 +218,7 @@ static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u
 	return turn;
 }
 
-/* Nothing moves.  Return: may the call return, with pins left? */
+/* No pin and no unpin ends.  Return: may the call return, with pins left? */
 static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_vm *vm = mem->ram->vm;
@@ -290,8 +289,8 @@ int dlend_unpin_init(struct dlend_vm *vm)
 	unsigned int i;
 
 	/*
-	 * Of its own: works that are stuck keep no other VM's from running.  An offer's queue,
-	 * which has WQ_MEM_RECLAIM, waits for them when it returns a lease.
+	 * Each VM has a queue: works that are stuck do not delay those of other VMs.  An offer's
+	 * queue, which has WQ_MEM_RECLAIM, waits for these works when it returns a lease.
 	 */
 	vm->wq = alloc_workqueue("dlend-unpin", WQ_UNBOUND | WQ_MEM_RECLAIM, DLEND_UNPINNERS);
 	if (!vm->wq)
@@ -470,9 +469,9 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 }
 
 /*
- * A chunk is pinned for reading only: is none of its pages writable?  The prober tried that before
- * they were pinned, so they may have been mapped anew since then without a dma_unmap.  From now on
- * there is one.  Return: 0; -EINTR look again.
+ * Is a chunk that is pinned for reading still read-only?  The prober tried that before the pages
+ * were pinned, so the VMM may have mapped them anew since then without a dma_unmap.  From now on
+ * there is a dma_unmap.  Return: 0; -EINTR: a page is writable, look again.
  */
 static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chunk *chunk)
 {
@@ -532,9 +531,9 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool 
 		err = dlend_pin_check_prot(mem, &chunk) ?: dlend_pin_add(mem, &chunk);
 	if (pinned && (err || try))
 		dlend_unpin_pages(mem, gpa, npages);
-	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
+	/* Not earlier: dma_unmap must not find a pin that is not in the books. */
 	dlend_pin_end(mem, !err && !try);
 	cond_resched();
-	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
+	/* -EINVAL of the books does not mean a hole, as it would to the prober. */
 	return pinned && err == -EINVAL ? -EIO : err;
 }

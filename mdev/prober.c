@@ -27,12 +27,12 @@
 #define MIB(n)		((u64)(n) << 20)
 #define GIB(n)		((u64)(n) << 30)
 
-/* Smallest piece of RAM that is never missed: QEMU's virtio-mem has blocks of 1 MiB and more. */
+/* The smallest RAM that is never missed: blocks of QEMU's virtio-mem have 1 MiB or more. */
 #define DLEND_STEP	MIB(1)
-/* Without ranges: so near to memory there may be more memory that holds no landmark. */
+/* Without ranges: memory so near to other memory need not hold a landmark. */
 #define DLEND_NEAR	MIB(512)
 
-/* A page that is RAM and cannot be pinned.  Not an edge.  Only used inside of this file. */
+/* A page is RAM and cannot be pinned.  This is not an edge.  Private to this file. */
 #define DLEND_UNPINNABLE	(-EDOM)
 
 /*
@@ -82,10 +82,10 @@ static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
 }
 
 /*
- * What does the failed pin of one page say?  -EFAULT: the page is mapped, but cannot be pinned for
+ * What does the failed pin of one page mean?  -EFAULT: the page is mapped, but cannot be pinned for
  * long.  As a rule it is in a BAR: the VMM maps the BARs of all its devices, and the fault handler
- * of a borrowed device's BAR serves only the guest.  A BAR is a hole.  But it may also be RAM
- * of a kind that cannot be pinned, and RAM is no hole.
+ * of a borrowed device's BAR serves only the guest.  A BAR is a hole.  But the page may also be RAM
+ * of a kind that cannot be pinned, and RAM is not a hole.
  */
 static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
 {
@@ -97,7 +97,7 @@ static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
 	return DLEND_UNPINNABLE;
 }
 
-/* Pin, and keep it pinned; or with @try learn whether that could be done. */
+/* Pin pages; or with @try find out whether they can be pinned. */
 static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	int err;
@@ -108,15 +108,15 @@ static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 pro
 	return err && npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
 }
 
-/* Is a page there?  It is not pinned. */
+/* Find out whether a page can be pinned. */
 static int dlend_prober_try_page(struct dlend_prober *p, u64 gpa, u32 prot)
 {
 	return dlend_prober_pin(p, gpa, 1, prot, true);
 }
 
 /*
- * Pin the longest run from the beginning of @npages pages at @gpa; or with @back learn how long the
- * run at their end is, and pin nothing.  By one call, or else piece by piece, by bisection.
+ * Pin the longest run at the beginning of @npages pages from @gpa on; or with @back find out how
+ * long the run at their end is, and pin nothing.  This takes one call, or else a bisection.
  * Return: pages in the run, or an error that ends the walk.
  */
 static int dlend_prober_pin_run(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool back)
@@ -139,7 +139,7 @@ static int dlend_prober_pin_run(struct dlend_prober *p, u64 gpa, u32 npages, u32
 
 /*
  * Move @at, where memory is (or the hole before a known run ends), down to where that memory
- * begins, but not below @floor.  Only tries: the walk pins the memory on its way up.
+ * begins, but not below @floor.  Nothing is pinned: the walk does that on its way up.
  */
 static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 {
@@ -147,7 +147,7 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 		u64 base = max(floor, ALIGN_DOWN(*at - 1, DLEND_CHUNK_BYTES));
 		int ret;
 
-		/* Try one page first: it nearly always fails, and then at once. */
+		/* Try one page first: that nearly always fails, and fails fast. */
 		ret = dlend_prober_try_page(p, *at - DLEND_GUEST_PAGE, DLEND_PROT_READ);
 		if (ret)
 			return dlend_prober_is_edge(ret) ? 0 : ret;
@@ -258,7 +258,7 @@ static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, b
 
 static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_end)
 {
-	bool hole = true;	/* perhaps: one call will tell */
+	bool hole = true;	/* perhaps: the first call tells */
 	u64 found = U64_MAX;
 	int err = 0;
 
@@ -278,7 +278,7 @@ static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_en
 			continue;
 		} else {
 			err = dlend_prober_walk_memory(p, &pos, limit, &hole);
-			/* A moment ago this was memory, and now nothing of it can be pinned. */
+			/* This was memory just now, and none of it can be pinned. */
 			if (!err && hole && pos == found && ++p->flaps > DLEND_MAX_FLAPS)
 				return -EINTR;
 		}

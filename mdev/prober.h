@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Prober: finds out where a guest has RAM, read-only memory and holes.  VFIO has no call that says
- * so, hence the prober tries to pin (docs/architecture.md).
+ * Prober: finds out where a guest has RAM, read-only memory and holes.  VFIO has no call for that,
+ * so the prober tries to pin (docs/architecture.md).
  *
  * Pure logic: it pins through a table of operations, and knows nothing of VFIO, KVM, IOMMUs, locks
  * or time.
@@ -53,12 +53,13 @@ struct dlend_prober {
 };
 
 /**
- * dlend_prober_excluded - did the administrator say that there is no RAM?
- * @lowmem: (in) where the guest's RAM below 4 GiB ends, in bytes; 0: the administrator did not say
- * @gpa: (in) first address of what is to be pinned
- * @npages: (in) its size in pages
+ * dlend_prober_excluded - has the administrator excluded some pages?
+ * @lowmem: (in) end of the guest's RAM below 4 GiB, in bytes, as the administrator has set it; 0:
+ *	not set
+ * @gpa: (in) address of the first page
+ * @npages: (in) number of pages
  *
- * An operation @pin answers with -EINVAL then: to the prober it is a hole.
+ * An operation @pin returns -EINVAL then, so that the prober takes them for a hole.
  *
  * Context: any. Return: true if some of it lies between @lowmem and 4 GiB.
  */
@@ -72,8 +73,8 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
  * @p: (in, out) probe
  *
  * Writable memory is pinned with DLEND_PROT_READ | DLEND_PROT_WRITE, read-only memory with
- * DLEND_PROT_READ.  After an error what this call has pinned stays pinned: another probe goes on
- * from there, or the caller unpins it.
+ * DLEND_PROT_READ.  After an error the pages that were pinned stay pinned: another probe goes on
+ * from there, or the caller unpins them.
  *
  * The prober finds memory that begins where a range begins, or right behind other memory, or that
  * holds an address that is a multiple of 1 MiB.  Where no ranges are known, memory is
@@ -109,7 +110,7 @@ struct dlend_prober_turn {
  * @found: (out) address of a page that is memory now, whether or not it can be pinned
  *
  * Tries one page at the beginning of some holes, which is where memory grows, and one page at some
- * of the steps within the holes.  Later looks try the others, in turn.  Pins nothing that stays.
+ * of the steps within the holes.  Later looks try the others, in turn.  Nothing stays pinned.
  *
  * Context: as @ops. Return: 1 found; 0 nothing was found; -EINTR stopped; or an error of @pin.
  */

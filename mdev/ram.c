@@ -50,7 +50,7 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
 
 /* References and works */
 
-DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms */
+DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams */
 LIST_HEAD(dlend_rams);
 static struct workqueue_struct *dlend_rams_wq;
 
@@ -112,7 +112,7 @@ struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram)
 void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 {
 	kref_get(&ram->ref);
-	/* It is queued already, and has its reference.  The caller's own is another one. */
+	/* If it was queued already, it has a reference; the caller has another one. */
 	if (!queue_work(dlend_rams_wq, work))
 		dlend_ram_put(ram);
 }
@@ -156,7 +156,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	const struct dlend_memory *mem;
 
 	lockdep_assert_held(&ram->lock);
-	/* One whose device has stopped, or is back at its lender, does not count any more. */
+	/* A device that has stopped, or is back at its lender, does not count any more. */
 	dlend_for_each_member(mem, ram)
 		if (mem->fenced && (mem->closed || !dlend_memory_user.quiet(mem->v)))
 			return true;

@@ -1,52 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Guest RAM in this node's aperture: the objects that all files about it share, and their locks.
- * Only these files include this header; all others use memory.h.
+ * Guest RAM in this node's aperture: the objects that its files share, and their locks.  Only these
+ * files include this header; all others use memory.h.
  *
  * struct dlend_ram is the RAM of one VM in one session of one link, however many devices the VM
- * borrows over that link.  It is pinned once and mapped in the aperture once.  Each device's lease
- * has a part in it, which is called a *member* (struct dlend_memory); each member's lender maps the
- * same offsets of the aperture in the IOMMU domain of its device.
+ * borrows over that link.  The RAM is pinned once and mapped in the aperture once.  Each lease has
+ * a part in it, which is called a *member* (struct dlend_memory).  Each member's lender maps the
+ * same offsets of the aperture in the IOMMU domain of the member's device.
  *
- * Who shares: leases whose VFIO devices belong to the same KVM VM and map its memory by the same
+ * Leases share RAM if their VFIO devices belong to the same KVM VM and map its memory by the same
  * means (/dev/iommu, or the legacy container), with the same setting of lowmem.  A VMM could have
- * two containers with different memory in them.  Then a dma_unmap of one takes chunks that were
- * pinned through the other.  All of that memory is the VMM's own, so it harms only itself.
+ * two containers with different memory.  Then a dma_unmap of one container takes chunks that were
+ * pinned through the other.  All of that memory is the VMM's, so the VMM harms only itself.
  *
- * Files, each calls only those above it:
+ * Files; each calls only those above it:
  *   ram.c	references, works, members and what they are told, the VMM
- *   pin.c	pins and unpins, by VFIO; what dma_unmap waits for
- *   watch.c	KVM's memory slots, and the watch for those that are added
- *   map.c	RAM in the aperture, messages to lenders, and what takes RAM away
+ *   pin.c	pins and unpins through VFIO; what dma_unmap waits for
+ *   watch.c	KVM's memory slots, and the watch for slots that are added
+ *   map.c	RAM in the aperture, messages to lenders, and losses of RAM
  *   share.c	which leases share RAM: life of RAM and of its members
  *   build.c	a build, stage by stage; the search for RAM; numbers and words for people
  *
  * Locks, outer first:
- *   close_lock	of a member.  A member is closed once, and whoever comes second waits.  Held across
- *		pins, not across a peer call.
+ *   close_lock	of a member.  A member is closed once; a second caller waits.  Held across pins, not
+ *		across a peer call.
  *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
  *		across pins and peer calls: seconds.
- *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes.
- *		Held across pins.
- *   vm->watch_lock  held while the watch begins or ends, and while KVM's VM is looked into.  That
- *		stays as long as a member watches.  The VMM's mmap_lock is taken under it.
- *   loss_lock	one who takes RAM away at a time.  Held across members' ops, never across a pin, an
- *		unpin or a peer call.  A member does not leave while it is held.
- *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
- *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
- *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned just now, in all of the VM.
+ *   search_lock  one search or look for RAM at a time.  A build has it while it probes.  Held
+ *		across pins.
+ *   vm->watch_lock  held while the watch begins or ends, and while struct kvm is read.  KVM's VM
+ *		stays as long as a member watches.  The VMM's mmap_lock is taken under this lock.
+ *   loss_lock	one loss of RAM at a time.  Held across members' ops, never across a pin, an unpin
+ *		or a peer call.  A member does not leave while this lock is held.
+ *   lock	books, aperture, state.  Held for one aperture operation on one chunk or one run of
+ *		chunks (or on the slots of some extents), never across VFIO or a peer call.
+ *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned in all of the VM.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
- * So no lock that dma_unmap takes here is held while something is pinned or unpinned, and dma_unmap
- * does neither by itself (pin.c).  Since dma_unmap is called under the VMM's big lock, and waits
- * for all that is being unpinned, whoever is in no hurry takes only 32 MiB (DLEND_DROP_BYTES) at a
- * time.
+ * So no lock that dma_unmap takes here is held across a pin or an unpin, and dma_unmap itself does
+ * neither (pin.c).  dma_unmap is called under the VMM's big lock, and waits for all that is being
+ * unpinned.  So work that is not urgent unpins only 32 MiB (DLEND_DROP_BYTES) at a time.
  *
- * User space may hold up a pin for as long as it likes (the guest's memory may be anything, also a
- * file that user space serves), and then whoever unpins waits, too: VFIO has a lock for both.  So
- * dlend_memory_link_down() takes only the innermost "lock"; and what comes before leases are
- * returned (dlend_memory_cut(), dlend_memory_vmm_exits()) takes none that is held across pins.
+ * User space can delay a pin for as long as it likes: the guest's memory may be a file that user
+ * space serves.  Unpins then wait, too, because VFIO has one lock for both.  So
+ * dlend_memory_link_down() takes only the innermost "lock".  What runs before leases are returned
+ * (dlend_memory_cut(), dlend_memory_vmm_exits()) takes no lock that is held across pins.
  */
 #ifndef DLEND_MDEV_RAM_H
 #define DLEND_MDEV_RAM_H
@@ -69,16 +68,16 @@
 struct dlend_aperture;
 
 /**
- * struct dlend_memslots - what is known of a VM's memory slots; all zero: nothing
- * @ranges: they cover, without BARs that the VMM has mapped there
- * @generation: which state of the slots that is
+ * struct dlend_memslots - the known memory slots of a VM; all zero: none are known
+ * @ranges: guest-physical ranges of the slots, without BARs that the VMM has mapped there
+ * @generation: KVM's number for this state of the slots
  */
 struct dlend_memslots {
 	struct dlend_ranges ranges;
 	u64 generation;
 };
 
-/* How long to sleep between two tries while something is being waited for. */
+/* How long to sleep between two tries of what must be polled. */
 #define DLEND_TURN_MS	(DLEND_SETTLE_MS / 4)
 
 /* How many chunks can be unpinned at the same moment. */
@@ -91,27 +90,27 @@ struct dlend_unpinner {
 };
 
 /**
- * struct dlend_vm - what all RAM of a VM has in common, over whatever links
+ * struct dlend_vm - what all RAM of a VM has in common, on all links
  * @ref: references of its RAM
- * @kvm: stays as long as there is a watcher; or NULL
+ * @kvm: KVM's VM, which stays as long as there is a watcher; or NULL
  * @vmm: process that opened the first device; tells VMs without KVM apart
- * @lock: guards all that follows, to @steps
- * @unmaps: dma_unmap calls under way, whichever device was called
+ * @lock: guards the fields from @unmaps to @steps
+ * @unmaps: calls of dma_unmap that are under way, for any device
  * @pins: members for which a pin is under way
  * @unpin: chunks that have left the books and are still pinned
- * @unpinning: how many these are, with those that somebody is unpinning just now
- * @steps: grows with every pin that ends, well or not, and every chunk that is unpinned
- * @step_done: for those who wait for that
+ * @unpinning: number of chunks in @unpin, and of those that are being unpinned
+ * @steps: grows with each pin that ends, even if it failed, and with each chunk that is unpinned
+ * @step_done: wait queue for a change of @steps
  * @turns: by pid, threads of the VMM whose dma_unmap has given way (struct dlend_unpin_turn)
- * @wq: for @unpinner
- * @unpinner: workers that unpin
+ * @wq: runs @unpinner
+ * @unpinner: works that unpin
  * @watch_lock: guards @watchers and @task
- * @watchers: members that have it watched
- * @task: watches while there are any, if it could be made; what follows is its own
- * @slots: memory slots, as of its last check
- * @still: checks in a row in which nothing moved
- * @looked_ms: when it had devices look last
- * @holes: slots had holes then
+ * @watchers: number of members that have the VM watched
+ * @task: the thread that watches, or NULL; only this thread uses the fields below
+ * @slots: memory slots at its last check
+ * @still: number of checks in a row in which nothing changed
+ * @looked_ms: time of the last look that it asked a device for
+ * @holes: the slots had holes then
  * @wakeups: how often it has woken up
  */
 struct dlend_vm {
@@ -140,25 +139,25 @@ struct dlend_vm {
  * @node: among all
  * @ref: references of the members, and of works that are queued
  * @vm: whose RAM it is
- * @iommufd: its memory is mapped by /dev/iommu, not by the legacy container
- * @lowmem: the administrator says that RAM below 4 GiB ends there; 0: did not say
+ * @iommufd: the VMM maps its memory by /dev/iommu, not by the legacy container
+ * @lowmem: the end of RAM below 4 GiB, as the administrator has set it; 0: not set
  * @session: towards the lenders
  * @build_lock: see above
  * @search_lock: see above
  * @loss_lock: see above
  * @lock: see above; guards all that follows
- * @books: what is pinned and mapped
+ * @books: pinned chunks, and extents
  * @ap: this node's aperture, NULL once the link is down
- * @member: by number, NULL: none
- * @users: how many members want the windows
+ * @member: members by number, NULL: none
+ * @users: number of members that want the windows
+ * @over: all members were closed; none may join, because the VM may be another one now
  * @vmm_exits: the VMM dies, and closes its devices one after the other
- * @over: all members were closed; none may join, as the VM may be another one by now
- * @lost: grows with everything that a running build must notice
+ * @lost: grows with each event to which a running build must give way
  * @build: number of the current or last build
- * @due: where RAM may have come, or come back, since it was looked for last
- * @holes: RAM may come without a word, as the memory slots have holes
- * @dead: extents that have left the books, while members' lenders may still map them
- * @tell_work: tells these lenders
+ * @due: ranges in which RAM may have come, or come back, since the last search there
+ * @holes: the memory slots have holes, so RAM may come unannounced
+ * @dead: extents that have left the books, but that lenders may still map
+ * @tell_work: has these lenders unmap them
  * @down_work: unpins everything after the link went down
  */
 struct dlend_ram {
@@ -189,40 +188,41 @@ struct dlend_ram {
 
 /**
  * struct dlend_memory - a member: the part that one lease has in the RAM
- * @ram: RAM
- * @id: its number there
+ * @ram: its RAM
+ * @id: its number among the members of @ram
  * @vdev: VFIO device through which it pins
- * @kvm: its VM, as it was when it became a member; never dereferenced
- * @v: for struct dlend_memory_ops
- * @lease: whose part it is
+ * @kvm: its VM when it became a member; never dereferenced
+ * @v: its device, for struct dlend_memory_ops
+ * @lease: its lease
  * @lowmem: as in @ram
- * @vmm: who opened the device
+ * @vmm: the VMM that opened the device
  * @close_lock: see the list of locks
- * @user: it has built, or builds, and wants the windows (ram->lock)
- * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
- * @fenced: its device was not stopped: nothing is mapped for anybody before it has (ram->lock)
- * @shut: its gate is shut, by dlend_members_shut() (ram->loss_lock)
- * @emptied: closed, and what was pinned through @vdev is gone, too
- * @pinning: in vm->pins, while a pin is under way on its behalf (vm->lock)
- * @via: through this member (vm->lock)
+ * @user: it wants the windows: it builds, or has built (ram->lock)
+ * @closed: no more is pinned through @vdev, nor told to its lender (ram->lock)
+ * @fenced: its device did not stop in time: until it has, nothing is mapped for any member
+ *	(ram->lock)
+ * @shut: dlend_members_shut() has shut its gate (ram->loss_lock)
+ * @emptied: closed, and nothing is pinned through @vdev any more
+ * @pinning: in vm->pins, while a pin is under way for it (vm->lock)
+ * @via: member through which that pin is made (vm->lock)
  * @pin_gpa: first address of that pin (vm->lock)
  * @pin_last: last address of that pin (vm->lock)
  * @build: number of its current or last build
  * @build_lost: ram->lost when that build began
  * @pinned_most: most bytes that were in the books since that build began
- * @pin_err: error of the last pin call of this build that ended it
- * @pages: of one chunk, while it is being pinned
- * @due: of @ram, as the current build took it
+ * @pin_err: result of the last pin call of this build
+ * @pages: pages of the chunk that is being pinned
+ * @due: ranges that the current build has taken over from @ram
  * @how: DLEND_BUILD_* of the current build
- * @announced: in the current build, others need not hear (any more) that RAM comes
- * @walk: where the current build looks for RAM
+ * @announced: in the current build, the others have been told that RAM comes, or need not be
+ * @walk: ranges in which the current build looks for RAM
  * @slots: the VM's memory slots; empty: not known
- * @unpinnable: where RAM was that cannot be pinned
+ * @unpinnable: address of RAM that cannot be pinned
  * @turn: where the next look goes on
- * @watches: it has its VM watched; KVM's VM stays so long (vm->watch_lock)
- * @repairs: builds that had to repair something
- * @repairs_since: in jiffies, when their counting began
- * @passed_told: the log has that this host passes a device of its own through to the VM
+ * @watches: it is one of vm->watchers, so KVM's VM stays (vm->watch_lock)
+ * @repairs: number of builds that repaired a loss since @repairs_since
+ * @repairs_since: in jiffies
+ * @passed_told: the log says already that this host passes a device of its own through to the VM
  * @reason: why the last build failed (ram->lock)
  * @stat: numbers
  */
@@ -276,33 +276,33 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 /* Module parameter: milliseconds between looks, 0: none */
 extern unsigned int dlend_look_ms;
 
-/* All RAM there is, for share.c; the lock is outside of a ram's own. */
+/* All objects of RAM, for share.c.  The lock is outside of the locks of each. */
 extern struct mutex dlend_rams_lock;
 extern struct list_head dlend_rams;
 
 /**
- * dlend_ram_put - give a reference back
- * @ram: RAM; the last one frees it
+ * dlend_ram_put - give a reference back; the last one frees the object
+ * @ram: (in) RAM
  *
- * Context: process, takes dlend_rams_lock if it is the last; does not wait.
+ * Context: process; takes dlend_rams_lock if the reference is the last; does not wait.
  */
 void dlend_ram_put(struct dlend_ram *ram);
 
 /**
  * dlend_ram_next - go through all RAM of a VM
  * @vm: (in) VM
- * @ram: (in) RAM from the last call, whose reference goes; NULL: begin
+ * @ram: (in) RAM from the last call, whose reference is given back; NULL: begin
  *
- * Context: process, takes dlend_rams_lock. Return: the next, with a reference; NULL: that was all.
+ * Context: process; takes dlend_rams_lock. Return: the next one, with a reference; NULL: no more.
  */
 struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram);
 
 /**
- * dlend_ram_queue - have a work of its done soon
- * @ram: RAM; the caller has a reference of its own
- * @work: its tell_work or down_work, which ends by dlend_ram_put()
+ * dlend_ram_queue - queue a work of @ram's
+ * @ram: (in) RAM, to which the caller has a reference
+ * @work: (in) its tell_work or down_work, which ends by dlend_ram_put()
  *
- * Context: any of its locks may be held.
+ * Context: any of the locks of @ram may be held.
  */
 void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work);
 
@@ -312,14 +312,14 @@ static inline u64 dlend_ram_now_ms(void)
 	return ktime_to_ms(ktime_get());
 }
 
-/** dlend_ram_disturb - something was lost: a running build has to give way. Context: ram->lock. */
+/** dlend_ram_disturb - a running build has to give way to a loss. Context: ram->lock held. */
 static inline void dlend_ram_disturb(struct dlend_ram *ram)
 {
 	lockdep_assert_held(&ram->lock);
 	WRITE_ONCE(ram->lost, ram->lost + 1);
 }
 
-/** dlend_ram_add_due - the next build has to look at @gpa..@last. Context: ram->lock. */
+/** dlend_ram_add_due - the next build has to look at @gpa..@last. Context: ram->lock held. */
 static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 {
 	lockdep_assert_held(&ram->lock);
@@ -329,12 +329,12 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 }
 
 /**
- * dlend_memory_disturbed - has anything happened that this member's running build must give way to?
+ * dlend_memory_disturbed - must this member's running build give way?
  * @mem: (in) member
  *
- * Context: any. What is decided by the answer is safe only under ram->lock.
- * Return: true after a loss, when the member was closed, when the link is down, or if its device
- * has something more urgent to do.
+ * Context: any. The answer can be relied on only under ram->lock.
+ * Return: true after a loss, if the member was closed, if the link is down, or if its device has
+ * something more urgent to do.
  */
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
@@ -343,17 +343,17 @@ static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 }
 
 /**
- * dlend_vmm_lockable - how much may it lock in all, as things are now?
+ * dlend_vmm_lockable - how much memory may a VMM lock, by its present limit?
  * @vmm: (in) VMM
  *
- * Context: any. Return: bytes, U64_MAX: as much as it likes.
+ * Context: any. Return: bytes; U64_MAX: no limit.
  */
 u64 dlend_vmm_lockable(const struct dlend_vmm *vmm);
 
 /*
- * CLASS(dlend_charge, name)(vmm): to the end of the scope, what this thread allocates with
- * __GFP_ACCOUNT is charged to the VMM's control group.  It has to be DLEND_BOOKS_GFP, or to fail as
- * that does: so VFIO is not called, and nothing is mapped.  Context: process, may sleep.
+ * CLASS(dlend_charge, name)(vmm): to the end of the scope, this thread's allocations with
+ * __GFP_ACCOUNT are charged to the VMM's control group.  They must use DLEND_BOOKS_GFP, or fail in
+ * the same way; so the scope has no calls to VFIO and no mapping.  Context: process, may sleep.
  */
 DEFINE_CLASS(dlend_charge, struct mem_cgroup *, mem_cgroup_put(set_active_memcg(_T)),
 	     set_active_memcg(get_mem_cgroup_from_mm(vmm->mm)), const struct dlend_vmm *vmm)
@@ -361,16 +361,16 @@ DEFINE_CLASS(dlend_charge, struct mem_cgroup *, mem_cgroup_put(set_active_memcg(
 /* ram.c: members, and what they are told about each other */
 
 /**
- * dlend_members_use - does a member want the windows from now on?
+ * dlend_members_use - note whether a member wants the windows
  * @mem: (in, out) member
- * @user: (in) true: it does
+ * @user: (in) true: it does, from now on
  *
  * Context: ram->lock held.
  */
 void dlend_members_use(struct dlend_memory *mem, bool user);
 
 /**
- * dlend_members_fenced - may one of their devices still transfer, which is to reach nothing?
+ * dlend_members_fenced - may a fenced device still transfer?  Then nothing may be mapped.
  * @ram: (in) RAM
  *
  * Context: ram->lock held.
@@ -378,9 +378,9 @@ void dlend_members_use(struct dlend_memory *mem, bool user);
 bool dlend_members_fenced(const struct dlend_ram *ram);
 
 /**
- * dlend_members_tell - tell the devices of all members that use the windows
+ * dlend_members_tell - call an operation for each member that uses the windows
  * @ram: (in) RAM
- * @op: (in) of dlend_memory_user
+ * @op: (in) operation of dlend_memory_user
  * @except: (in) member to leave out, or NULL
  *
  * Context: loss_lock held.
@@ -388,11 +388,11 @@ bool dlend_members_fenced(const struct dlend_ram *ram);
 void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
 			const struct dlend_memory *except);
 
-/** dlend_members_progress - tell all that a build has come further. Context: ram->lock held. */
+/** dlend_members_progress - tell all members that a build goes on. Context: ram->lock held. */
 void dlend_members_progress(struct dlend_ram *ram);
 
 /**
- * dlend_members_shut - windows are going: shut the gates of all who use them
+ * dlend_members_shut - before windows go: shut the gates of all users
  * @ram: (in) RAM
  *
  * Context: loss_lock held until dlend_members_reopen(); the ops take locks of the devices.
@@ -400,20 +400,20 @@ void dlend_members_progress(struct dlend_ram *ram);
 void dlend_members_shut(struct dlend_ram *ram);
 
 /**
- * dlend_members_reopen - windows have gone: those whose gates were shut go on
+ * dlend_members_reopen - after windows have gone: tell those whose gates were shut
  * @ram: (in) RAM
- * @lost: (in) something was lost: they build anew
+ * @lost: (in) something was lost, so they build anew
  *
  * Context: loss_lock held.
  */
 void dlend_members_reopen(struct dlend_ram *ram, bool lost);
 
 /**
- * dlend_members_grow - RAM has come: the gates of users are shut when it returns, and they build
+ * dlend_members_grow - RAM has come: users shut their gates before this returns, and build
  * @ram: (in) RAM
- * @by: (in) member that knows already; NULL: none does
+ * @by: (in) member that knows it already; NULL: none does
  *
- * Context: may sleep; takes loss_lock, so no pin of the caller's may be under way.
+ * Context: may sleep; takes loss_lock, so the caller has no pin under way.
  */
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by);
 
@@ -422,7 +422,7 @@ void dlend_ram_due(struct dlend_ram *ram, const struct dlend_ranges *ranges);
 
 /* pin.c */
 
-/** dlend_unpin_init - make @vm's part of it. Context: process. Return: 0 or -ENOMEM. */
+/** dlend_unpin_init - prepare a new @vm for pins. Context: process. Return: 0 or -ENOMEM. */
 int dlend_unpin_init(struct dlend_vm *vm);
 
 /**
@@ -436,47 +436,47 @@ int dlend_unpin_init(struct dlend_vm *vm);
 void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
 
 /**
- * dlend_unpin_add - chunks leave the books: from now on they are being unpinned
+ * dlend_unpin_add - hand over chunks that have left the books, to be unpinned
  * @vm: (in, out) VM
- * @out: (in, out) chunks, in no aperture any more; empty afterwards.  Their owners stay members,
- *	with their VFIO devices open, until dlend_unpin_all() has returned
+ * @out: (in, out) chunks, which are out of the aperture; empty afterwards.  Their owners stay
+ *	members, with their VFIO devices open, until dlend_unpin_all() has returned
  *
- * Context: ram->lock held, since before they left the books: a chunk is always in one of the two
- * places.  The caller has to call dlend_unpin_all() or dlend_unpin_start() then.
+ * Context: ram->lock held since before they left the books, so each pinned chunk is either in the
+ * books or here.  The caller then calls dlend_unpin_all() or dlend_unpin_start().
  */
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out);
 
-/** dlend_unpin_start - @workers unpin what there is. Context: any of our locks may be held. */
+/** dlend_unpin_start - have @workers unpin. Context: any lock of guest memory may be held. */
 void dlend_unpin_start(struct dlend_vm *vm, unsigned int workers);
 
 /**
- * dlend_unpin_all - unpin what there is, and wait for what others are unpinning
+ * dlend_unpin_all - unpin all chunks that were handed over, and wait for those of other threads
  * @vm: (in, out) VM
  *
- * Context: may sleep; none of our locks is held that dma_unmap takes, and none of VFIO's.
+ * Context: may sleep; no lock is held that dma_unmap takes, and none of VFIO's.
  */
 void dlend_unpin_all(struct dlend_vm *vm);
 
 /**
- * dlend_unpin_await - for dma_unmap: wait until nothing of a range is pinned any more
- * @mem: (in, out) member that was called; what there was in the range has left the books
+ * dlend_unpin_await - for dma_unmap: wait until nothing in a range is pinned
+ * @mem: (in, out) member whose device was called; the chunks of the range have left the books
  * @gpa: (in) first address
  * @last: (in) last address
  *
- * Context: VFIO's locks are held, none of ours.
- * Return: true: so it is, or other threads of the VMM have to go on first, and VFIO calls again.
- * False: a pin or an unpinning has ended, so take the range away once more, and ask again.
+ * Context: VFIO's locks are held, none of guest memory.
+ * Return: true: nothing is pinned there, or other threads of the VMM have to go on first, and VFIO
+ * calls again.  False: a pin or an unpin has ended: take the range away once more, and call again.
  */
 bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last);
 
-/** dlend_unpin_leave - @mem gets no calls of dma_unmap any more. Context: process. */
+/** dlend_unpin_leave - @mem gets no more calls of dma_unmap. Context: process. */
 void dlend_unpin_leave(struct dlend_memory *mem);
 
 /**
- * dlend_pin_begin_for - a pin is under way through another member: from now on dma_unmap waits
- * @mem: (in, out) member on whose behalf; one pin at a time
- * @via: (in) member through which is pinned; it is open
- * @chunk: (in) it is pinned already: builds and calls of dma_unmap do not matter
+ * dlend_pin_begin_for - begin a pin through another member: from now on dma_unmap waits for it
+ * @mem: (in, out) member that has the chunk; it has one pin under way at a time
+ * @via: (in) open member through which the chunk is to be pinned
+ * @chunk: (in) chunk that is pinned already, so neither builds nor calls of dma_unmap matter
  *
  * Context: ram->lock held; takes vm->lock.
  */
@@ -484,9 +484,9 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 			 const struct dlend_chunk *chunk);
 
 /**
- * dlend_pin_end - the pin that began last is in the books, or was given up
- * @mem: (in, out) member, as for dlend_pin_begin_for()
- * @grown: (in) it is in the books
+ * dlend_pin_end - a pin is no longer under way: it is in the books, or was given up
+ * @mem: (in, out) member for which it began
+ * @grown: (in) a new chunk is in the books
  *
  * Context: may sleep; takes ram->lock.
  */
@@ -495,7 +495,7 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown);
 /**
  * dlend_pin_under_way - is a pin under way?
  * @vm: (in) VM
- * @via: (in) only pins through this member count; NULL: all
+ * @via: (in) member; only pins through it count; NULL: all pins
  * @gpa: (in) first address
  * @last: (in) last address
  *
@@ -508,14 +508,14 @@ void dlend_pin_await(const struct dlend_memory *via);
 
 /**
  * dlend_pin_chunk - pin all pages of a chunk, in batches
- * @via: (in, out) member through which
- * @chunk: (in) its gpa, npages and prot
- * @pages: (out) its pages, npages of them
- * @build: (in) for a build of @via's: give way between batches, and count the calls
+ * @via: (in, out) member through which they are pinned
+ * @chunk: (in) chunk; only its gpa, npages and prot are used
+ * @pages: (out) its pages
+ * @build: (in) true in a build of @via's: give way between batches, and count the calls
  *
- * Context: may sleep, for long; none of our locks is held that dma_unmap takes; the pin is under
- * way. Return: 0; -EINTR give way, or the VMM is going; or an error of
- * vfio_pin_pages(), and then nothing is pinned.
+ * Context: may sleep for long; no lock is held that dma_unmap takes; the pin is under way.
+ * Return: 0; or nothing is pinned, and -EINTR: give way, or the VMM is exiting; or an error of
+ * vfio_pin_pages().
  */
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
 		    bool build);
@@ -526,10 +526,10 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
  * @gpa: (in) first address
  * @npages: (in) how many, within one chunk
  * @prot: (in) DLEND_PROT_*
- * @try: (in) only learn whether they could be pinned: they are for a moment, and never in the books
+ * @try: (in) only find out whether they can be pinned: unpin them again, and enter nothing
  *
- * Context: as for dlend_pin_chunk(), but that the pin is not under way.
- * Return: as struct dlend_prober_ops.pin, and nothing of it is pinned after an error.
+ * Context: as for dlend_pin_chunk(), but the pin is not under way yet.
+ * Return: as struct dlend_prober_ops.pin; after an error none of the pages is pinned.
  */
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool try);
 
@@ -544,19 +544,19 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool 
  */
 void dlend_pin_unmap_note(struct dlend_vm *vm, u64 gpa, u64 last, bool begins);
 
-/** dlend_pin_unmaps_under_way - is there one, or was there one a moment ago? Context: any. */
+/** dlend_pin_unmaps_under_way - is a dma_unmap under way, or was just now? Context: any. */
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
 
 /* map.c.  dlend_map_part(), _new() and _tell() are stages of a build, under build_lock. */
 
 /**
- * dlend_map_part - what does not stand any more goes, also at the lenders of all members
+ * dlend_map_part - end the extents that cannot stay, also at the lenders of all members
  * @mem: (in, out) member that builds
  *
- * If standing chunks leave their windows, all gates are shut before, and all members build again.
+ * If mapped chunks leave their windows, all gates are shut before, and all members build again.
  *
  * Context: may sleep; takes loss_lock and ram->lock; waits for lenders.
- * Return: 0, or an error of dlend_link_call_in() for this member: some are not told then.
+ * Return: 0, or an error of dlend_link_call_in() for this member: its lender may not know then.
  */
 int dlend_map_part(struct dlend_memory *mem);
 
@@ -571,7 +571,7 @@ int dlend_map_part(struct dlend_memory *mem);
 int dlend_map_new(struct dlend_memory *mem);
 
 /**
- * dlend_map_tell - have a member's lender map all that it is not known to have
+ * dlend_map_tell - have a member's lender map all extents that it may not have
  * @mem: (in, out) member
  *
  * Context: may sleep; waits for the lender.
@@ -580,57 +580,57 @@ int dlend_map_new(struct dlend_memory *mem);
 int dlend_map_tell(struct dlend_memory *mem);
 
 /**
- * dlend_map_others_due - is there an extent that another user's lender has not heard of?
- * @mem: (in) member that knows all
+ * dlend_map_others_due - is there an extent that the lender of another user has not heard of?
+ * @mem: (in) member that has built
  *
  * Context: ram->lock held.
  */
 bool dlend_map_others_due(const struct dlend_memory *mem);
 
 /**
- * dlend_ram_map_kill - extents leave books and aperture
+ * dlend_ram_map_kill - take extents out of the books and the aperture
  * @ram: (in, out) RAM
- * @match: (in) which ones, NULL: all
+ * @match: (in) says which extents; NULL: all
  * @arg: (in) for @match
  *
- * Unmapped and flushed when it returns; their chunks are loose.  Slots that no lender has heard of
- * are free.  The others are in quarantine, and their extents in ram->dead.
+ * They are unmapped and flushed when this returns; their chunks are loose.  Slots that no lender
+ * has heard of are free.  The others are in quarantine, and their extents in ram->dead.
  *
- * Context: ram->lock held. Return: were there any?
+ * Context: ram->lock held. Return: true if there were any.
  */
 bool dlend_ram_map_kill(struct dlend_ram *ram,
 			bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg);
 
 /**
- * dlend_ram_map_bury - no lender has a dead extent any more
+ * dlend_ram_map_bury - free a dead extent, which no lender has any more
  * @ram: (in, out) RAM
- * @extent: (in) extent in ram->dead; it is freed, and its slot is free if that is sure
+ * @extent: (in) extent in ram->dead; its slot becomes free, too, if that is safe
  *
  * Context: ram->lock held.
  */
 void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent);
 
-/** dlend_ram_map_kill_all - every extent leaves books and aperture. Context: ram->lock held. */
+/** dlend_ram_map_kill_all - dlend_ram_map_kill() of all; a loss. Context: ram->lock held. */
 void dlend_ram_map_kill_all(struct dlend_ram *ram);
 
 /** dlend_map_init - make @ram->tell_work and @ram->down_work. Context: any. */
 void dlend_map_init(struct dlend_ram *ram);
 
 /**
- * dlend_loss_take - take a range away, whoever pinned it
+ * dlend_loss_take - take a range away, through whatever member it was pinned
  * @mem: (in) member that is being unmapped or closed
  * @gpa: (in) first address
  * @last: (in) last address
  *
- * VFIO calls one device after the other, and wants each to find nothing left.  So the first call
- * takes all chunks, whichever member owns them.  If they may come back, the gates of all users are
- * shut before, and they build anew: builds that run give way.  If they were unplugged, no gate is
- * shut and no build is disturbed; DMA that a device still does there is blocked by the IOMMU;
- * extents that have become empty leave the books, and lenders hear of it later.
+ * VFIO calls one device after the other, and each is to have no pin left there.  So the first call
+ * takes all chunks, of all members.  If they may come back, the gates of all users are shut before,
+ * and all users build anew; running builds give way.  If they were unplugged, no gate is shut and
+ * no build gives way; the IOMMU blocks DMA that a device still does there; extents that have become
+ * empty leave the books, and lenders hear of it later.
  *
- * Context: may sleep; takes loss_lock and ram->lock.  The caller waits until all is unpinned, and
- * until pins that are under way there have ended.
- * Return: true if there was anything; it is out of the aperture.
+ * Context: may sleep; takes loss_lock and ram->lock.  The caller then waits until all is unpinned,
+ * and until pins that are under way there have ended.
+ * Return: true if something was there; it is out of the aperture.
  */
 bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last);
 
@@ -638,7 +638,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last);
  * dlend_loss_undo - undo all that a build has pinned and mapped
  * @mem: (in, out) member whose build it is
  *
- * Lenders that were told hear of it later.
+ * Lenders that have mapped some of it are told later.
  *
  * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
  */
@@ -647,8 +647,8 @@ void dlend_loss_undo(struct dlend_memory *mem);
 /* watch.c */
 
 /**
- * dlend_watch_begin - have RAM noticed that comes, if @mem is not closed
- * @mem: (in, out) member that is about to build: no slot is missed that comes later
+ * dlend_watch_begin - have the VM watched for new RAM, unless @mem is closed
+ * @mem: (in, out) member that is about to build: slots that are added later are noticed
  *
  * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
  */
@@ -661,15 +661,15 @@ void dlend_watch_end(struct dlend_memory *mem);
  * dlend_watch_is_ram - does KVM have RAM at an address?
  * @mem: (in) member
  * @gpa: (in) guest-physical address
- * @otherwise: (in) the answer where KVM does not run the VM
+ * @otherwise: (in) the answer if the VM does not run on KVM
  *
  * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
  */
 bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise);
 
 /**
- * dlend_watch_read_slots - the VM's memory slots as they are now, into mem->slots
- * @mem: (in, out) member; its slots are empty afterwards if they are not known
+ * dlend_watch_read_slots - read the VM's memory slots into mem->slots
+ * @mem: (in, out) member; mem->slots is empty afterwards if they are not known
  *
  * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
  * Return: 0; -EINTR @mem is closed; -ENOMEM.

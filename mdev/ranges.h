@@ -11,7 +11,7 @@
 
 #define DLEND_GUEST_PAGE	4096ULL
 
-/* The most that is pinned together: as much as an IOMMU maps by one large page (2 MiB). */
+/* The most pages that are pinned together: as many as one large page of an IOMMU has (2 MiB). */
 #define DLEND_CHUNK_PAGES	512u
 #define DLEND_CHUNK_BYTES	(DLEND_CHUNK_PAGES * DLEND_GUEST_PAGE)
 
@@ -41,10 +41,10 @@ static inline u64 dlend_gpa_last(u64 gpa, u32 npages)
 
 /**
  * struct dlend_ranges - a set; all zero is the empty set
- * @all: the user's, who may take the set for all there is; dlend_ranges_clear() ends that
+ * @all: for the user, who may take the set for all addresses; dlend_ranges_clear() clears it
  * @range: @count ranges, by address; no two of them overlap or touch
- * @count: how many
- * @room: for how many there is memory
+ * @count: number of ranges
+ * @room: number of ranges for which there is memory
  */
 struct dlend_ranges {
 	bool all;

@@ -3,15 +3,14 @@
  * Life of guest RAM and of its members: which lease shares with whom, and the end of a member whose
  * pins others need.  See ram.h for the objects and the locks.
  *
- * A chunk is pinned through its owner's VFIO device, and that device is being closed.  So every
- * chunk of the member is handed over: it is pinned through another member as well (type1 and
- * iommufd only count one more user of the page) and then unpinned through the old one.  No device's
- * DMA notices that.  If that fails for any chunk, all memory is taken away, and the others build
- * again.
+ * A chunk is pinned through its owner's VFIO device.  When that device is closed, each of its
+ * chunks is handed over: the chunk is pinned through another member as well (type1 and iommufd only
+ * count one more user of the page) and then unpinned through the old one.  DMA of all devices goes
+ * on.  If that fails for a chunk, all memory is taken away, and the others build again.
  *
  * A VMM that dies closes one device after the other, and no device needs the memory.  Then all
- * devices stop, their leases end, and the first that is closed takes everything away, whoever
- * pinned it.
+ * devices stop, their leases end, and the first that is closed takes away all memory of all
+ * members.
  *
  * Must not know how RAM is found, mapped or told.
  */
@@ -78,7 +77,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 	return_ptr(ram);
 }
 
-/* May @mem share @ram?  The list of who shares is in ram.h. */
+/* May @mem share @ram?  See ram.h for the rules. */
 static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem)
 {
 	return mem->kvm && ram->vm->kvm == mem->kvm &&
@@ -131,9 +130,9 @@ static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
 }
 
 /*
- * @mem is no member any more: nothing waits for its lender's answers.  If it was not fenced, its
- * device may still reach all slots that its lender was told of.  So the extents of these leave the
- * books, and other members get new ones.
+ * @mem is no member any more, and its lender's answers do not matter.  If it was not fenced, its
+ * device may still reach all slots that its lender was told of.  So the extents with these slots
+ * leave the books, and other members get new ones.
  */
 static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 {
@@ -193,9 +192,9 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 #define DLEND_QUIET_MS	1000u
 
 /*
- * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on dma_unmap of
- * it waits.
- * Return: to whom it goes; NULL: there is no such chunk; ERR_PTR: no other member takes it.
+ * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on a dma_unmap
+ * of the chunk waits.
+ * Return: the member that takes it over; NULL: there is no such chunk; ERR_PTR: no member takes it.
  */
 static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 gpa,
 						  struct dlend_chunk *copy)
@@ -252,7 +251,7 @@ static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *t
 	return 0;
 }
 
-/* Hand over everything that @mem owns.  Return: 0; an error: some of it is still @mem's. */
+/* Hand over all chunks that @mem owns.  Return: 0; an error: @mem still owns some. */
 static int dlend_hand_over_all(struct dlend_memory *mem)
 {
 	struct dlend_chunk copy;
@@ -268,7 +267,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
 		}
-		/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
+		/* Not earlier: dma_unmap must not find a pin that is not in the books. */
 		dlend_pin_end(mem, false);
 		/* The chunk, or a part of it, has gone: look there again. */
 		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
@@ -294,8 +293,8 @@ void dlend_memory_cut(struct dlend_memory *mem)
 			break;
 	ram->over = !open;
 	/*
-	 * No member needs the extents, but this one's device may still do DMA.  So the aperture is
-	 * unmapped now, and the slots are free when the lender has been told.
+	 * No member needs the extents, but the device of this one may still do DMA.  So the
+	 * aperture is unmapped now, and the slots are free when the lender has been told.
 	 */
 	if (!ram->users) {
 		dlend_ram_map_kill_all(ram);
@@ -336,7 +335,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		msleep(DLEND_TURN_MS);
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
-		/* The device of one that was closed may have another VMM by now. */
+		/* The device of a closed member may have another VMM by now. */
 		dlend_for_each_member(other, ram)
 			if (other != mem && !READ_ONCE(other->closed))
 				dlend_memory_user.leave(other->v);
@@ -357,7 +356,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 	if (all || dlend_hand_over_all(mem))
 		dlend_loss_take(mem, 0, U64_MAX);
-	/* Also for others that are just unpinning chunks of this member. */
+	/* This waits, too, for other threads that are unpinning chunks of this member. */
 	dlend_unpin_all(ram->vm);
 	WRITE_ONCE(mem->emptied, true);
 }

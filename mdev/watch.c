@@ -8,18 +8,19 @@
  * over whatever links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
- * announces no new slot.  But KVM's call that adds it does not return before all readers of KVM's
- * SRCU are through that read when the slot appeared.  So the thread is always such a reader:
- * each of its reading sections begins before the section before it ends, and between the two it
- * looks whether the slots have changed.  There it does all that must be done before a guest can
- * hear of its new RAM, and waits until that is done.
+ * does not announce a new slot.  But KVM's call that adds the slot waits for all readers of KVM's
+ * SRCU that were reading when the slot appeared.  So the thread is always such a reader: each
+ * reading section begins before the last one ends, and in between the thread checks whether the
+ * slots have changed.  If they have, it has the devices map the new RAM, and waits for that: so the
+ * guest cannot know of the RAM earlier.
  *
- * RAM that is plugged into a slot that is there (virtio-mem) is not announced.  Where slots have
- * holes, one device of the VM on each link looks there now and then.
+ * RAM that is plugged into an existing slot (virtio-mem) is not announced.  If slots have holes,
+ * one device of the VM on each link looks there now and then.
  *
  * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
- * once or twice.  So it wakes up each DLEND_WATCH_US; but only DLEND_WATCH_REST_US apart while the
- * VM rests: none of its processors is in the guest, its slots stay as they are and have no holes.
+ * once or twice.  So it wakes up each DLEND_WATCH_US; but only each DLEND_WATCH_REST_US while the
+ * VM rests, that is, none of its processors is in the guest, and its slots do not change and have
+ * no holes.
  *
  * Must not know pins, books, apertures or messages.
  */
@@ -53,7 +54,7 @@ static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ran
 	u64 gpa;
 
 	kvm_for_each_memslot(slot, bkt, slots) {
-		/* Those of KVM's own are no RAM of the guest's. */
+		/* KVM's private slots are not RAM of the guest. */
 		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS)
 			continue;
 		/*
@@ -72,7 +73,7 @@ static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ran
 	return 0;
 }
 
-/* @generation (out): of the slots; @out may be NULL: only that is asked for. */
+/* @generation (out): of the slots.  @out may be NULL: only @generation is wanted. */
 static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges *out,
 			       u64 *generation)
 {
@@ -89,8 +90,8 @@ static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges
 		err = dlend_memslots_collect(kvm, passed, out);
 		mmap_read_unlock(kvm->mm);
 		/*
-		 * If this is the last reference, all of the VMM's memory is taken apart: later,
-		 * because KVM may be waiting for this reader.
+		 * If this is the last reference, all of the VMM's memory is freed; later, because
+		 * KVM may be waiting for this reader.
 		 */
 		mmput_async(kvm->mm);
 	}
@@ -109,7 +110,7 @@ static int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots)
 	return err;
 }
 
-/* Where BARs of devices are that the host itself passes through, as the VMM has mapped them. */
+/* BARs of devices that the host itself passes through, at the addresses where the VMM has them. */
 static int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 {
 	u64 generation;
@@ -136,7 +137,7 @@ bool dlend_memslots_confidential(const struct kvm *kvm)
 #endif
 }
 
-/* From now on no call that changes slots returns.  (Sparse follows a lock in one function only.) */
+/* From now on calls that change slots do not return.  (Sparse follows locks within a function.) */
 static int dlend_memslots_enter(struct kvm *kvm)
 {
 	int section = 0;
@@ -148,7 +149,7 @@ static int dlend_memslots_enter(struct kvm *kvm)
 	return section;
 }
 
-/* They do, but for those after a later enter(). */
+/* Calls that change slots return, unless a later dlend_memslots_enter() came before them. */
 static void dlend_memslots_leave(struct kvm *kvm, int section)
 {
 	if (kvm) {
@@ -183,7 +184,7 @@ bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
 	guard(mutex)(&vm->watch_lock);
 	if (!mem->watches || !vm->kvm)
 		return mem->watches && otherwise;
-	/* If that is not known, it is no BAR: RAM out of reach is an error, and a BAR is not. */
+	/* If memory is short, say RAM: RAM out of reach is an error, and a BAR is not. */
 	ram = dlend_memslots_read(vm->kvm, &slots) ||
 	      (dlend_ranges_next(&slots.ranges, gpa, &range) && range.start <= gpa);
 	dlend_ranges_clear(&slots.ranges);
@@ -208,9 +209,9 @@ int dlend_watch_read_slots(struct dlend_memory *mem)
 /* Less would keep a CPU busy; more would make VMMs wait too long. */
 #define DLEND_WATCH_US		2000u
 #define DLEND_WATCH_SLACK_US	500u
-/* At rest: 10 wake-ups a second.  No look: where there are holes, RAM may come at any moment. */
+/* At rest: 10 wake-ups a second.  With holes, RAM may come at any moment, so there is no rest. */
 #define DLEND_WATCH_REST_US	100000u
-/* A VM rests when nothing has moved for so many wake-ups in a row. */
+/* A VM rests when nothing has changed for so many wake-ups in a row. */
 #define DLEND_WATCH_STILL	64u
 
 /* May a device transfer, and not reach all RAM that has come? */
@@ -231,9 +232,9 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 
 /*
  * Slots were added.  Wait until each device reaches the RAM there, or has stopped.  Until then the
- * VMM's call does not return, just as VFIO_MAP_DMA does not for a device of this host's own.  So
- * the guest cannot give that RAM to a device, not even to one that takes its work from memory,
- * which the gate does not hold back.
+ * VMM's call does not return, as VFIO_MAP_DMA does not for a device that this host passes through.
+ * So the guest cannot give that RAM to a device, not even to a device that takes its work from
+ * memory, which the gate does not hold back.
  */
 static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *added)
 {
@@ -248,8 +249,8 @@ static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *ad
 }
 
 /*
- * BARs of devices that the host itself passes through: say it once for each borrowed device, as the
- * guest may try transfers between the two, and loses them.
+ * If the host itself passes a device through, say so once for each borrowed device: the guest may
+ * try transfers between the two, and would lose them.
  */
 static void dlend_watch_passed(struct dlend_vm *vm)
 {
@@ -281,7 +282,7 @@ static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
 		err = dlend_ranges_add_without(added, &now.ranges, &vm->slots.ranges);
 	dlend_ranges_clear(&vm->slots.ranges);
 	vm->slots = now;
-	/* It is incomplete: next time everything counts as new. */
+	/* The slots are incomplete: next time all of them count as new. */
 	if (err)
 		dlend_ranges_clear(&vm->slots.ranges);
 	return err;
