@@ -53,13 +53,14 @@ void check_device(const struct device *dev)
 	/* They end when their driver goes, whoever uses them: so before that. */
 	if (functions)
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
-		     text("it has virtual functions (%llu), which go away with its driver", functions),
-		     text("Lend those, or remove them: echo 0 > /sys/bus/pci/devices/%s/sriov_numvfs",
+		     text("it has virtual functions (%llu), which go away with its driver",
+			  functions),
+		     text("Lend or remove those: echo 0 > /sys/bus/pci/devices/%s/sriov_numvfs",
 			  dev->bdf));
 	shared = reset_shared(dev, &with, &outside);
 	if (shared && outside)
 		fail(EXIT_UNFIT, what,
-		     text("its only reset is that of its bus, which %s shares, of another IOMMU group",
+		     text("its only reset is that of its bus, which %s of another group shares",
 			  outside),
 		     "Put it into a slot of its own.");
 	if (!shared && !*attr(dev->dir, "reset_method"))

@@ -154,7 +154,7 @@ int driver_patience(void)
 
 const char *patience_over(void)
 {
-	return text("that is not over after %d s; the driver may be waiting for a user of the device",
+	return text("that is not over after %d s; the driver may wait for a user of the device",
 		    driver_patience());
 }
 

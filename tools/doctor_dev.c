@@ -88,7 +88,7 @@ static void check_device_reset(const struct device *dev)
 
 	if (shared && outside)
 		finding(LEVEL_FAIL, "device-reset",
-			text("the only reset of %s is that of its bus, which %s shares, of another IOMMU group",
+			text("the only reset of %s is its bus's, which %s of another group shares",
 			     bdf, outside),
 			"Put it into a slot of its own");
 	else if (shared)

@@ -52,7 +52,7 @@ static const struct {
 	{ "kernel-mdev", { "CONFIG_VFIO_MDEV", "CONFIG_VFIO_MDEV" },
 	  "the kernel has mediated devices",
 	  "the kernel has no mediated devices (CONFIG_VFIO_MDEV)",
-	  "Without them this host can lend, but not borrow: use a kernel that has them, such as Debian's" },
+	  "This host can lend, but not borrow: use a kernel that has them, such as Debian's" },
 	{ "kernel-iommu", { "CONFIG_INTEL_IOMMU", "CONFIG_AMD_IOMMU" },
 	  "the kernel drives x86 IOMMUs",
 	  "the kernel drives no x86 IOMMU (CONFIG_INTEL_IOMMU, CONFIG_AMD_IOMMU)",
@@ -324,7 +324,7 @@ static void check_memlock(void)
 			text("%s here, more than this host's RAM", size_text(limit)), NULL);
 	else
 		finding(LEVEL_WARN, "memlock",
-			text("a VM that is started from here may pin %s, and needs all of its memory pinned",
+			text("a VM started here may pin %s, but needs all of its memory pinned",
 			     size_text(limit)),
 			"libvirt raises the limit by itself; for QEMU by hand: ulimit -l unlimited, or LimitMEMLOCK=infinity in its unit");
 }

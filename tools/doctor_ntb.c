@@ -275,7 +275,8 @@ static void check_ntb_function(const char *name)
 			"Turn the IOMMU on; see the check \"iommu\"");
 	else if (attr_is(group, "type", "identity"))
 		finding(LEVEL_FAIL, "ntb-iommu",
-			text("the IOMMU does not translate for %s: the peer would reach all memory", name),
+			text("the IOMMU does not translate for %s: the peer would reach all memory",
+			     name),
 			"Boot without iommu=pt");
 	else
 		finding(LEVEL_OK, "ntb-iommu",

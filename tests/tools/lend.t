@@ -81,7 +81,7 @@ def unfit(t):
         f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
         f.pci(DISK, reset="")
         f.pci("0000:03:00.1", group="8", driver=None)
-        refused(t, f, "lend 03:00.0", 5, "its only reset is that of its bus", "0000:03:00.1 shares, of another IOMMU group")
+        refused(t, f, "lend 03:00.0", 5, "its only reset is that of its bus", "0000:03:00.1 of another group shares")
     with Fake() as f:
         f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
         f.pci(DISK)
