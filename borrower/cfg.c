@@ -60,9 +60,7 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 
 int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at)
 {
-	u32 i;
-
-	for (i = 0; i < DLEND_CFG_SIZE; i++) {
+	for (u32 i = 0; i < DLEND_CFG_SIZE; i++) {
 		if ((cfg->val[i] ^ val[i]) & ~(cfg->wmask[i] | cfg->w1c[i])) {
 			*at = i;
 			return -EINVAL;
@@ -108,13 +106,10 @@ static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const u8 *old)
 /* Does the device have that state, and a way to it (PCI PM 1.2 sec 3.2.4)? */
 static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 {
+	static const u16 need[] = { 0, PCI_PM_CAP_D1, PCI_PM_CAP_D2, 0 };
 	u16 pmc = get_unaligned_le16(cfg->val + cfg->pm_pos + PCI_PM_PMC);
 
-	if (to == 1 && !(pmc & PCI_PM_CAP_D1))
-		return false;
-	if (to == 2 && !(pmc & PCI_PM_CAP_D2))
-		return false;
-	return !to || to >= from;
+	return (pmc & need[to]) == need[to] && (!to || to >= from);
 }
 
 static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)

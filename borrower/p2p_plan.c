@@ -406,27 +406,23 @@ static void dlend_p2p_doubt_where(const struct dlend_p2p_doubt *doubt, char *whe
 
 const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text)
 {
+	static const char * const room[] = {
+		[DLEND_P2P_SURE] = "",
+		[DLEND_P2P_NARROW] = "no way there and back has windows for all BARs",
+		[DLEND_P2P_TAKEN] =
+			"what is left of the windows is too small for all BARs, as other VMs use them, too",
+	};
 	char where[48];
 
-	switch (doubt->kind) {
-	case DLEND_P2P_SURE:
-		text[0] = '\0';
-		break;
-	case DLEND_P2P_NARROW:
-		snprintf(text, DLEND_P2P_DOUBT_LEN,
-			 "no way there and back has windows for all BARs");
-		break;
-	case DLEND_P2P_TAKEN:
-		snprintf(text, DLEND_P2P_DOUBT_LEN,
-			 "what is left of the windows is too small for all BARs, as other VMs use them, too");
-		break;
-	default:
-		dlend_p2p_doubt_where(doubt, where, sizeof(where));
-		snprintf(text, DLEND_P2P_DOUBT_LEN,
-			 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
-			 doubt->node, where,
-			 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
+	if (doubt->kind < ARRAY_SIZE(room)) {
+		snprintf(text, DLEND_P2P_DOUBT_LEN, "%s", room[doubt->kind]);
+		return text;
 	}
+	dlend_p2p_doubt_where(doubt, where, sizeof(where));
+	snprintf(text, DLEND_P2P_DOUBT_LEN,
+		 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
+		 doubt->node, where,
+		 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
 	return text;
 }
 
