@@ -177,7 +177,7 @@ void lend_reset_heal(struct lend_fn *fn)
  * @slot: only those in this slot; NULL: all on the bus, and below it
  * @iommu: IOMMU group of the function to be reset; not referenced, to compare only
  * @dev: functions of this group; not referenced, to compare only
- * @count: number of them
+ * @count: number of them, maybe more than @dev has room for
  * @other: name of a device outside the group, or of a bridge; "": there is none
  */
 struct lend_scope {
@@ -202,13 +202,14 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
 
 	if (scope->slot && pdev->slot != scope->slot)
 		return 0;
-	if (lend_scope_iommu(pdev) == scope->iommu && pdev->hdr_type == PCI_HEADER_TYPE_NORMAL &&
-	    scope->count < LEND_GROUP_MAX) {
-		scope->dev[scope->count++] = pdev;
-		return 0;
+	if (lend_scope_iommu(pdev) != scope->iommu || pdev->hdr_type != PCI_HEADER_TYPE_NORMAL) {
+		strscpy(scope->other, pci_name(pdev));
+		return 1;
 	}
-	strscpy(scope->other, pci_name(pdev));
-	return 1;
+	if (scope->count < LEND_GROUP_MAX)
+		scope->dev[scope->count] = pdev;
+	scope->count++;
+	return 0;
 }
 
 /*
@@ -252,8 +253,10 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 {
 	unsigned long patience = msecs_to_jiffies(LEND_ASKED_MS);
 
-	*set = (struct lend_together){ .strangers = *scope->other != '\0' };
-	for (unsigned int i = 0; i < scope->count; i++) {
+	*set = (struct lend_together){
+		.strangers = *scope->other || scope->count > LEND_GROUP_MAX,
+	};
+	for (unsigned int i = 0; i < min(scope->count, LEND_GROUP_MAX); i++) {
 		struct lend_fn *fn = lend_scope_fn(group, scope->dev[i]);
 
 		if (!fn) {
