@@ -125,9 +125,14 @@ struct dlend_dma_claim {
 };
 
 #define DLEND_DMA_CLAIM_FIRST(c)	((c)->r.iova)
-#define DLEND_DMA_CLAIM_LAST(c)	((c)->r.iova + ((c)->r.size - 1))
+
+static u64 dlend_dma_claim_last(const struct dlend_dma_claim *c)
+{
+	return c->r.iova + (c->r.size - 1);
+}
+
 INTERVAL_TREE_DEFINE(struct dlend_dma_claim, node, u64, subtree_last, DLEND_DMA_CLAIM_FIRST,
-		     DLEND_DMA_CLAIM_LAST, static __maybe_unused, dlend_dma_claim_tree);
+		     dlend_dma_claim_last, static __maybe_unused, dlend_dma_claim_tree);
 
 void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 		       const struct dlend_claims_ops *ops)
@@ -404,7 +409,7 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 
 	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live;
 	     live = dlend_dma_claim_tree_iter_next(live, iova, last))
-		if ((live->r.iova < iova || DLEND_DMA_CLAIM_LAST(live) > last) &&
+		if ((live->r.iova < iova || dlend_dma_claim_last(live) > last) &&
 		    dlend_dma_claim_of(live, owner))
 			return -EINVAL;
 	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live; live = next) {
