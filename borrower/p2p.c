@@ -606,7 +606,7 @@ static void dlend_edge_close_slot(struct dlend_edge *e)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
 	if (e->slot)
-		e->cookie = dlend_slot_quarantine(e->slot);
+		e->cookie = dlend_slot_free(e->slot, false);
 	e->slot = NULL;
 }
 
@@ -650,7 +650,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 	});
 	/* No lender knows the slot: it can be used again at once. */
 	if (ret)
-		dlend_slot_free(slot);
+		dlend_slot_free(slot, true);
 	else
 		e->slot = slot;
 	return ret;

@@ -381,30 +381,20 @@ static void dlend_slot_unmap_part(struct dlend_slot *slot, u64 at, u64 size)
 	trace_dlend_window_unmap(slot->kind, offset, size, 0, done);
 }
 
-void dlend_slot_free(struct dlend_slot *slot)
-{
-	struct dlend_aperture *ap = slot->ap;
-
-	guard(mutex)(&ap->lock);
-	dlend_slot_unmap_part(slot, 0, slot->size);
-	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, 0);
-	WARN_ON(dlend_slots_free(&ap->slots, slot));
-}
-DLEND_EXPORT(dlend_slot_free);
-
-u64 dlend_slot_quarantine(struct dlend_slot *slot)
+u64 dlend_slot_free(struct dlend_slot *slot, bool acked)
 {
 	struct dlend_aperture *ap = slot->ap;
 	u64 cookie;
 
 	guard(mutex)(&ap->lock);
 	dlend_slot_unmap_part(slot, 0, slot->size);
-	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, ap->slots.cookie + 1);
-	cookie = dlend_slots_quarantine(&ap->slots, slot);
-	WARN_ON(!cookie);
+	cookie = acked ? 0 : ap->slots.cookie + 1;
+	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, cookie);
+	WARN_ON(acked ? dlend_slots_free(&ap->slots, slot) :
+			!dlend_slots_quarantine(&ap->slots, slot));
 	return cookie;
 }
-DLEND_EXPORT(dlend_slot_quarantine);
+DLEND_EXPORT(dlend_slot_free);
 
 void dlend_slot_release(struct dlend_aperture *ap, u64 cookie)
 {
@@ -540,7 +530,7 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
 	});
 	if (!err)
 		return slot;
-	dlend_slot_free(slot);
+	dlend_slot_free(slot, true);
 	return ERR_PTR(err);
 }
 

@@ -176,7 +176,7 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 	return raw;
 
 free_slot:
-	dlend_slot_free(raw->slot);
+	dlend_slot_free(raw->slot, true);
 free_raw:
 	kfree(raw);
 	return ERR_PTR(err);
@@ -193,10 +193,7 @@ void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
 {
 	dlend_raw_slot_cut(raw);
 	dlend_aperture_unview(raw->ap, &raw->view);
-	if (acked)
-		dlend_slot_free(raw->slot);
-	else
-		dlend_slot_quarantine(raw->slot);
+	dlend_slot_free(raw->slot, acked);
 	kfree(raw);
 }
 DLEND_EXPORT(dlend_raw_slot_close);

@@ -526,7 +526,7 @@ static void lend_grant_close(struct lend_grant *grant)
 
 	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(link), grant->bar,
 			  grant->slot->offset, grant->slot->size);
-	grant->cookie = dlend_slot_quarantine(grant->slot);
+	grant->cookie = dlend_slot_free(grant->slot, false);
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
 	lend_outbox_ungrant(&grant->granted);
@@ -576,7 +576,7 @@ static struct dlend_slot *lend_grant_slot(struct dlend_aperture *ap, const struc
 	if (!ret)
 		return slot;
 	if (!IS_ERR(slot))
-		dlend_slot_free(slot);
+		dlend_slot_free(slot, true);
 	return ERR_PTR(ret);
 }
 
@@ -833,7 +833,7 @@ void lend_p2p_link_lost(struct dlend_link *link)
 	/* The aperture ends its quarantine by itself, with the next session. */
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->slot) {
-			dlend_slot_quarantine(grant->slot);
+			dlend_slot_free(grant->slot, false);
 			lend_outbox_ungrant(&grant->granted);
 		}
 		lend_grant_free(grant);

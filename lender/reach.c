@@ -132,7 +132,7 @@ undo:
 	/* At once: the borrower was not told of them. */
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (win->slot[i])
-			dlend_slot_free(win->slot[i]);
+			dlend_slot_free(win->slot[i], true);
 	lend_windows_free(win);
 	return ERR_CAST(slot);
 }
@@ -207,7 +207,7 @@ static void lend_windows_close(struct lend_windows *win)
 			continue;
 		trace_dlend_lend_window(&win->addr, "bar", false, i, win->slot[i]->offset,
 					win->slot[i]->size, 0);
-		win->cookie[i] = dlend_slot_quarantine(win->slot[i]);
+		win->cookie[i] = dlend_slot_free(win->slot[i], false);
 		win->slot[i] = NULL;
 	}
 	guard(mutex)(&lend_bars_closed_lock);

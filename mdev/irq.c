@@ -241,7 +241,7 @@ static void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 	lockdep_assert_held(&v->lock);
 	if (!v->irq.bypass || !vec->trigger || vec->producing || v->have.irq_mode != v->irq.mode)
 		return;
-	virq = dlend_lease_irq_number(v->irq.bypass, vector);
+	virq = dlend_irq_direct_number(v->irq.bypass->direct, vector);
 	/* That fails if two vectors have one eventfd, say: then the handler here signals it. */
 	if (virq)
 		vec->producing = !dlend_compat_register_producer(&vec->producer, vec->trigger,

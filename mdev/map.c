@@ -155,10 +155,9 @@ static void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 
 	lockdep_assert_held(&ram->lock);
 	list_for_each_entry_safe(extent, tmp, gone, node) {
-		if (extent->slot && !dlend_told_anybody(&extent->told))
-			dlend_slot_free(extent->slot);
-		else if (extent->slot)
-			extent->cookie = dlend_slot_quarantine(extent->slot);
+		if (extent->slot)
+			extent->cookie = dlend_slot_free(extent->slot,
+							 !dlend_told_anybody(&extent->told));
 		extent->slot = NULL;
 		extent->told.asked = false;
 		if (dlend_told_anybody(&extent->told))

@@ -107,7 +107,7 @@ static void dlend_native_irq_follow(struct dlend_native_fn *fn)
 		if (!READ_ONCE(v->virq) || v->bound == READ_ONCE(v->cpu))
 			continue;
 		v->bound = READ_ONCE(v->cpu);
-		dlend_lease_irq_bind(fn->claim.lease, i, v->bound);
+		dlend_irq_direct_bind(fn->claim.lease->direct, i, v->bound);
 	}
 }
 
@@ -223,7 +223,7 @@ static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first,
 	unsigned int taken = 0;
 
 	for (; taken < nr && !ret; taken++) {
-		ret = dlend_lease_irq_use(fn->claim.lease, first + taken);
+		ret = dlend_irq_direct_use(fn->claim.lease->direct, first + taken);
 		if (ret)
 			break;
 		fn->vector[first + taken].taken = true;

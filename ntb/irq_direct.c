@@ -354,6 +354,8 @@ int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector)
 	struct dlend_direct_vector *vec;
 	int err;
 
+	if (!set)
+		return 0;
 	if (vector >= set->count)
 		return -EINVAL;
 	vec = &set->vector[vector];
@@ -380,14 +382,14 @@ DLEND_EXPORT(dlend_irq_direct_fits);
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu)
 {
 	/* This fails for a processor that goes offline: the kernel moves such interrupts itself. */
-	if (vector < set->count && set->vector[vector].used)
+	if (set && vector < set->count && set->vector[vector].used)
 		irq_set_affinity(set->vector[vector].virq, cpumask_of(cpu));
 }
 DLEND_EXPORT(dlend_irq_direct_bind);
 
 unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vector)
 {
-	return vector < set->count ? set->vector[vector].virq : 0;
+	return set && vector < set->count ? set->vector[vector].virq : 0;
 }
 DLEND_EXPORT(dlend_irq_direct_number);
 
@@ -399,13 +401,11 @@ void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 	dlend_direct_silence(set);
 	mutex_lock(&all->lock);
 	all->users--;
-	if (acked) {
-		dlend_slot_free(set->slot);
+	dlend_slot_free(set->slot, acked);
+	if (acked)
 		dlend_direct_destroy(set);
-	} else {
-		dlend_slot_quarantine(set->slot);
+	else
 		list_add(&set->old, &all->old);
-	}
 	mutex_unlock(&all->lock);
 	dlend_link_put(link);
 }

@@ -160,7 +160,7 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	err = dlend_irq_sink_add(sink);
 	if (!err)
 		return sink;
-	dlend_slot_free(sink->slot);
+	dlend_slot_free(sink->slot, true);
 free_counters:
 	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
 free_sink:
@@ -178,11 +178,8 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 	spin_lock_irq(&link->irq_lock);
 	xa_erase(&link->sinks.all, sink->handle);
 	spin_unlock_irq(&link->irq_lock);
-	/* Both calls unmap the counters; after that their memory can be freed. */
-	if (acked)
-		dlend_slot_free(sink->slot);
-	else
-		dlend_slot_quarantine(sink->slot);
+	/* This unmaps the counters; after that their memory can be freed. */
+	dlend_slot_free(sink->slot, acked);
 	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
 	kvfree(sink);
 	dlend_link_put(link);

@@ -36,7 +36,6 @@ DLEND_EXPORT(dlend_kind_title);
 DLEND_EXPORT(dlend_offer_state_name);
 DLEND_EXPORT(dlend_irq_mode_name);
 DLEND_EXPORT(dlend_name_read);
-DLEND_EXPORT(dlend_msg_check);
 DLEND_EXPORT(dlend_msg_init);
 DLEND_EXPORT(dlend_msg_type_name);
 

@@ -159,7 +159,7 @@ static int dlend_setup_make_ctrl(struct dlend_link *link)
 	return 0;
 
 free_slot:
-	dlend_slot_free(slot);
+	dlend_slot_free(slot, true);
 free_mem:
 	free_pages_exact(mem, DLEND_CTRL_BYTES);
 	return err;
@@ -280,7 +280,7 @@ void dlend_setup_free(struct dlend_link *link)
 {
 	dlend_directs_free(link);
 	if (link->setup.ctrl_slot)
-		dlend_slot_free(link->setup.ctrl_slot);
+		dlend_slot_free(link->setup.ctrl_slot, true);
 	if (link->ctrl)
 		free_pages_exact(link->ctrl, DLEND_CTRL_BYTES);
 	if (link->aperture)

@@ -29,7 +29,7 @@ enum dlend_slot_use { DLEND_SLOT_FREE, DLEND_SLOT_USED, DLEND_SLOT_QUARANTINED }
  * @ap: its aperture, which has to outlive it: an owner of a slot of a link has a reference on that
  *	link
  *
- * Valid from dlend_slot_alloc() to dlend_slot_free() or dlend_slot_quarantine().  The rest is the
+ * Valid from dlend_slot_alloc() to dlend_slot_free().  The rest is the
  * allocator's (iommu/slots.c), which knows offsets that are free and in quarantine, too, as slots.
  */
 struct dlend_slot {
@@ -84,30 +84,21 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 				    enum dlend_slot_kind kind);
 
 /**
- * dlend_slot_free - unmap all of a slot, and free its offsets at once
+ * dlend_slot_free - unmap a slot, and flush the IOTLB, now; free its offsets now or later
  * @slot: slot, also of a detached aperture; gone when this returns
- *
- * Context: process, may sleep; takes the aperture's lock.
- */
-void dlend_slot_free(struct dlend_slot *slot);
-
-/**
- * dlend_slot_quarantine - unmap a slot now, and free its offsets later
- * @slot: slot, also of a detached aperture; gone when this returns
- *
- * This is for a slot whose offsets the peer may still use.  When this returns the slot is unmapped,
- * and the IOTLB is flushed; its offsets are free after dlend_slot_release(), or when a new session
- * begins.  If a session has begun since the slot was allocated, the offsets are free at once.
+ * @acked: (in) true: the peer does not use the offsets any more, so they are free at once. false:
+ *	they are in quarantine until dlend_slot_release(), or a new session. If a session has begun
+ *	since the slot was allocated, they are free at once, too
  *
  * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
- * Return: cookie for dlend_slot_release(), never 0.
+ * Return: cookie for dlend_slot_release(); 0 if @acked.
  */
-u64 dlend_slot_quarantine(struct dlend_slot *slot);
+u64 dlend_slot_free(struct dlend_slot *slot, bool acked);
 
 /**
  * dlend_slot_release - end a quarantine
  * @ap: aperture
- * @cookie: (in) from dlend_slot_quarantine(); one whose quarantine has ended is fine
+ * @cookie: (in) from dlend_slot_free(); one whose quarantine has ended is fine
  *
  * Context: process, may sleep; takes the aperture's lock.
  */

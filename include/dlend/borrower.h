@@ -187,7 +187,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @no_direct: must its interrupts come by the doorbell, and why? A text that stays. NULL: they may
  *	come directly. Called by dlend_lease_irq_setup()
  * @irq_in_use: may a vector fire as soon as it is set up? If not, it may after
- *	dlend_lease_irq_use(): a vector that is not in use takes none of this host's vectors. NULL:
+ *	dlend_irq_direct_use(): a vector that is not in use takes none of this host's vectors. NULL:
  *	all may. Called by dlend_lease_irq_setup(), before the device has a message for it
  * @irqs_again: set the interrupts up once more, soon: they may have to come in another way now.
  *	None may be lost; an extra one is no harm
@@ -438,47 +438,6 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 
 /** dlend_lease_irq_unmask - INTx was served: it may fire again. Does not wait for the lender */
 int dlend_lease_irq_unmask(struct dlend_lease *lease);
-
-/**
- * dlend_lease_irq_use - a vector may fire from now on
- * @lease: (in) lease of a user whose ops have irq_in_use
- * @vector: (in) one that dlend_lease_irq_setup() has set up
- *
- * The lender has no part in it. Not beside dlend_lease_irq_setup(). From then on irq_in_use() has
- * to say so. Context: process.
- * Return: 0; -ENOSPC no processor of this host has room for it; -ENOMEM.
- */
-static inline int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
-{
-	return lease->direct ? dlend_irq_direct_use(lease->direct, vector) : 0;
-}
-
-/**
- * dlend_lease_irq_bind - have a processor of this host get a vector's interrupts
- * @lease: (in) lease
- * @vector: (in) one that was set up
- * @cpu: (in) online; of no effect on those that come by the doorbell
- *
- * The lender has no part in it. Not beside dlend_lease_irq_setup().
- */
-static inline void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu)
-{
-	if (lease->direct)
-		dlend_irq_direct_bind(lease->direct, vector, cpu);
-}
-
-/**
- * dlend_lease_irq_number - this kernel's own number of a vector's interrupt
- * @lease: (in) lease
- * @vector: (in) any
- *
- * It stays until the next dlend_lease_irq_setup(), or the end of the lease. Does not wait.
- * Return: number; 0: the vector comes by the doorbell, or not at all.
- */
-static inline unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector)
-{
-	return lease->direct ? dlend_irq_direct_number(lease->direct, vector) : 0;
-}
 
 /* The device's own configuration space. */
 

@@ -493,7 +493,7 @@ int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 
 /**
  * dlend_irq_direct_use - a vector of dlend_irq_direct_set() may fire from now on
- * @set: set
+ * @set: set; NULL: nothing is to be done
  * @vector: (in) number; one that is in use stays so
  *
  * Before, it uses no vector of a processor, and the IOMMU blocks and reports writes for it.
@@ -516,7 +516,7 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
 
 /**
  * dlend_irq_direct_bind - have a processor handle a vector
- * @set: set
+ * @set: set, or NULL
  * @vector: (in) that none of this number is in use is fine
  * @cpu: (in) processor; if it is not online, the vector stays with its processor
  *
@@ -526,7 +526,7 @@ void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned in
 
 /**
  * dlend_irq_direct_number - Linux' number of a vector, 0: there is none
- * @set: set
+ * @set: set, or NULL
  * @vector: (in) any
  *
  * Context: any; no other call for @set at the same time.
