@@ -38,9 +38,9 @@ unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
 
 static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 {
-	static_assert(DLEND_IRQ_INTX == VFIO_PCI_INTX_IRQ_INDEX + 1 &&
-		      DLEND_IRQ_MSI == VFIO_PCI_MSI_IRQ_INDEX + 1 &&
-		      DLEND_IRQ_MSIX == VFIO_PCI_MSIX_IRQ_INDEX + 1);
+	static_assert(DLEND_IRQ_INTX - VFIO_PCI_INTX_IRQ_INDEX == 1 &&
+		      DLEND_IRQ_MSI - VFIO_PCI_MSI_IRQ_INDEX == 1 &&
+		      DLEND_IRQ_MSIX - VFIO_PCI_MSIX_IRQ_INDEX == 1);
 	return index + 1;
 }
 
