@@ -34,7 +34,7 @@
  * @size: bytes
  * @lock: guards everything below
  * @live: false once detached: slots are then only numbers
- * @maps: what is mapped, by IO address
+ * @maps: mappings, by IO address
  * @views: struct dlend_view: users that reach something without an IOMMU in between
  * @slots: offsets: free, in use, in quarantine
  */
@@ -152,8 +152,8 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 		.in.last = pg->shared ? pg->last : min_t(u64, pg->last, dma_get_mask(dev)),
 		.size = size,
 		/*
-		 * As some bridges need it, which do not say so (Switchtec), and such that the IOMMU
-		 * can use large pages.
+		 * Some bridges need this alignment without saying so (Switchtec), and it lets the
+		 * IOMMU use large pages.
 		 */
 		.align = max_t(u64, align, roundup_pow_of_two(size)),
 	};

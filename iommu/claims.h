@@ -72,9 +72,9 @@ int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces,
 
 /**
  * struct dlend_claims_ops - functions of the claims' user
- * @mirror: map what @r->ap has at @r->offset, now and later. Return: the mirror, or ERR_PTR
+ * @mirror: make and keep the same mappings as @r->ap has at @r->offset. Return: mirror or ERR_PTR
  * @unmirror: end a mirror: nothing of it is mapped when this returns
- * @unmapped: the domain does not lead to what @r says any more
+ * @unmapped: the range @r is not mapped any more
  * @lost: @owner was to take over with @r, but @r could not be mapped (@err): the claim is gone
  */
 struct dlend_claims_ops {

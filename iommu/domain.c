@@ -19,7 +19,7 @@
  * struct dlend_domain - see dlend/aperture.h
  * @dev: one device of the group, for messages
  * @lock: guards @claims and @mirrors; taken before an aperture's
- * @claims: who maps what
+ * @claims: ranges and their owners
  * @mirrors: ranges whose mappings follow those of an aperture
  * @reserved: ranges that may not be mapped (MSI, firmware's own)
  */

@@ -115,8 +115,8 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece);
  * @iova: (in) first address, page aligned; holes in the range are fine
  * @size: (in) bytes, page multiple
  *
- * A large page that straddles an edge is taken down, and what lies outside is mapped again by
- * smaller pages: for a moment no device reaches it. A cap in dlend_maps_add() avoids this.
+ * A large page that straddles an edge is unmapped, and its part outside of the range is mapped
+ * again by smaller pages: for a moment no device reaches it. A cap in dlend_maps_add() avoids this.
  * Context: process, may sleep. Return: bytes unmapped.
  */
 u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size);
@@ -163,7 +163,7 @@ void dlend_maps_show(struct dlend_maps *m, struct seq_file *f);
 /**
  * dlend_views_map - tell all views that something was mapped, each of its own part
  * @views: (in) list of struct dlend_view
- * @piece: (in) what was mapped, with its offset in the aperture
+ * @piece: (in) the new mapping, with its offset in the aperture
  *
  * Context: process, may sleep; the caller serialises.
  * Return: 0; or the error of a view: the views before it have been told to unmap it again.

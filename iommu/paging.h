@@ -55,7 +55,7 @@ struct dlend_paging_ops {
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
  * @tables_stay: unmapping frees no page table, as far as that can be relied on
  * @shared: the device's own driver has mappings in it, too, below @first
- * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
+ * @users: references: of its maker, until dlend_paging_end(), and of each dlend_paging_get()
  * @domain: the kernel's domain
  * @group: the IOMMU group that it fits; referenced
  * @dev: a device of that group, for messages; referenced
@@ -95,7 +95,7 @@ struct dlend_paging *dlend_paging_create(struct device *dev);
  * @dev: device, bound to a driver that goes on doing DMA; a reference is kept
  *
  * From now on the driver gets IO addresses below 4 GiB only: the device's DMA mask is set so, until
- * the domain is ended. What the driver has mapped above that stays; dlend_paging_empty() finds it.
+ * the domain is ended. Earlier mappings above that stay; dlend_paging_empty() finds them.
  * Faults are not counted.
  * Context: process, may sleep.
  * Return: domain, in use by the device; ERR_PTR: -ENODEV no IOMMU translates by a domain of the

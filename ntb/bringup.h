@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bring-up of a link as a state machine: what each event means and what is to be done next.
+ * Bring-up of a link as a state machine: each event leads to a new state, and to actions.
  *
  *   down --start--> hello --both nonces known, control areas cleared--> test
  *        --own test passed, peer's test arrived, peer's heartbeat seen--> up
@@ -33,7 +33,7 @@ enum dlend_bringup_state {
 	DLEND_BRINGUP_STATES
 };
 
-/* What an event asks for, in this order; several at once are possible. */
+/* Actions that an event asks for, in this order; several at once are possible. */
 #define DLEND_DO_END	0x01	/* the session is over: stop writing, hide the scratchpads */
 #define DLEND_DO_ACK	0x02	/* write @ack; and READY 0 */
 #define DLEND_DO_CLEAR	0x04	/* clear the own control area, then write READY = @ack */
@@ -55,7 +55,7 @@ enum dlend_bringup_state {
  * @required: node id that the peer must have, 0: any. The caller's to set, at any time
  * @timeout_ms: heartbeat time-out. The caller's to set before dlend_bringup_start()
  * @nonce: of this session, never 0 in a session
- * @ack: what the ACK scratchpad shall hold
+ * @ack: value for the ACK scratchpad
  * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
  *	@picked is the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted
@@ -65,7 +65,7 @@ enum dlend_bringup_state {
  * @tested_at: when the own self-test last ran, milliseconds; 0: it has not
  * @test_since: when state test began, milliseconds
  * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
- * @error: why the link is not up, "" if there is nothing to say; in test, what the test found
+ * @error: why the link is not up, or ""; in state test, the result of the test
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;
@@ -96,7 +96,7 @@ struct dlend_bringup {
  * @nonce: this node's nonce, as the peer wrote it
  * @beat: its heartbeat
  * @window, @check: as in struct dlend_ctrl; needed in state test only
- * @test: a private copy of what the peer's self-test wrote; needed in state test only
+ * @test: a private copy of the pattern of the peer's self-test; needed in state test only
  */
 struct dlend_bringup_area {
 	u64 nonce;
@@ -189,7 +189,7 @@ u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
 /**
  * dlend_bringup_area - this node's control area was looked at
  * @b: machine
- * @area: (in) what was there, not trusted
+ * @area: (in) its contents, not trusted
  * @now: (in) milliseconds
  *
  * Context: any. Return: DLEND_DO_*

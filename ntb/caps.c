@@ -281,7 +281,7 @@ static const struct dlend_cap ext_caps[] = {
 	  .min = 10, COUNTED(0, 1, PCI_DVSEC_HEADER1 + 2, 0xfff0) },
 	{ PCI_EXT_CAP_ID_DVSEC, DLEND_CAP_SHOWN | DLEND_CAP_OWN | DLEND_CAP_CLIP,
 	  .min = 10, COUNTED(0, 1, PCI_DVSEC_HEADER1 + 2, 0xfff0) },
-	/* What the link can do may be read; what it does belongs to the lender. */
+	/* A guest may read the capabilities of the link; its state belongs to the lender. */
 	{ PCI_EXT_CAP_ID_SECPCI, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 12, .lane = 2,
 	  .rules = secpci_rules },
 	{ EXT_ID_DLF, DLEND_CAP_SHOWN, .len = 12 },
@@ -297,7 +297,7 @@ static const struct dlend_cap ext_caps[] = {
 	{ EXT_ID_IDE, .len = 12, .length = dlend_cap_ide_length },
 	{ PCI_EXT_CAP_ID_DPA, .min = PCI_DPA_BASE_SIZEOF,
 	  COUNTED(PCI_DPA_BASE_SIZEOF + 1, 1, PCI_DPA_CAP, PCI_DPA_CAP_SUBSTATE_MASK) },
-	/* Which way requests take, and with what priority */
+	/* Routes and priorities of requests */
 	{ PCI_EXT_CAP_ID_VC, .len = 0x1c, .length = dlend_cap_vc_length },
 	{ PCI_EXT_CAP_ID_MFVC, .len = 0x1c, .length = dlend_cap_vc_length },
 	{ PCI_EXT_CAP_ID_VC9, .len = 0x1c, .length = dlend_cap_vc_length },

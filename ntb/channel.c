@@ -196,7 +196,7 @@ static void dlend_tx_begin(struct dlend_link *link, u64 session)
  * struct dlend_call - a caller that waits
  * @node: in dlend_link.calls until it is answered or given up
  * @done: completed when it is answered
- * @id, @type, @addr: what the reply must carry
+ * @id, @type, @addr: the reply must have the same
  * @status: the reply's, or -ENOTCONN
  * @reply: where the reply goes, or NULL
  */

@@ -41,7 +41,7 @@ static struct switchtec_dev *dlend_switchtec_of(struct pci_dev *pdev)
 	       pci_get_drvdata(pdev) : NULL;
 }
 
-/* This host's own partition: what its requests may do. */
+/* Registers of this host's own partition. */
 static struct ntb_ctrl_regs __iomem *dlend_switchtec_control(struct switchtec_dev *stdev)
 {
 	struct ntb_ctrl_regs __iomem *all = (void __iomem *)stdev->mmio_ntb +

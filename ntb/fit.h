@@ -8,7 +8,7 @@
 #define DLEND_FIT_WHY	192
 
 /**
- * struct dlend_fit - what the driver of an NTB says of it
+ * struct dlend_fit - description of an NTB by its driver
  * @crosslink: it joins two switches
  * @peers: how many there are
  * @spads: scratchpads that the peer can write; 0 if it cannot
@@ -29,9 +29,9 @@ struct dlend_fit {
 
 /**
  * dlend_fit_check - can this NTB carry a link?
- * @fit: (in) what it has
+ * @fit: (in) description of the NTB
  * @doorbells: (in) bits of those that a link needs
- * @why: (out) what is wrong with it, for the log; "" if nothing is
+ * @why: (out) the problem, for the log; "" if there is none
  *
  * Context: any.
  * Return: 0, with a warning in @why if it is used all the same; else -EOPNOTSUPP or -EINVAL.

@@ -43,7 +43,7 @@ struct dlend_direct_vector {
  * struct dlend_irq_direct - a set of vectors: one device's
  * @old: in dlend_directs.old
  * @fire: the user's, with @arg
- * @mode, @count: what there is: DLEND_IRQ_NONE and 0: nothing
+ * @mode, @count: mode and number of its vectors; DLEND_IRQ_NONE and 0: it has none
  * @vector: the first @count are there
  * @table: their messages, for the lender, in @slot
  */

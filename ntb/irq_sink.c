@@ -29,7 +29,7 @@
  * @slot: @counters in the link's aperture
  * @handle: names the sink in the ring of hints
  * @counters: one for each vector; the lender writes them
- * @seen: what was delivered of each; under link->irq_lock
+ * @seen: values of the counters up to which interrupts were delivered; under link->irq_lock
  * @fire: the user's, with @arg
  */
 struct dlend_irq_sink {
@@ -67,8 +67,8 @@ static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
 }
 
 /*
- * Go through the hints of the ring, and deliver what is new.  Under irq_lock.  @budget: hints to
- * look at, at most; what is left of them.  Return: is something left to be done?
+ * Go through the hints of the ring, and deliver new interrupts.  Under irq_lock.  @budget: (in)
+ * most hints to look at; (out) how many of these are left.  Return: are there more?
  */
 static bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget)
 {

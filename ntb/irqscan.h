@@ -22,7 +22,7 @@ enum dlend_irqscan_end {
  * @ctrl: (in) control area with the ring; the peer may write it at any time
  * @look: has the counter of @vector of the sink @handle moved? Both come from the peer, unchecked
  * @ctx: (in) for @look
- * @budget: (in, out) how many hints at most; what is left of them on return
+ * @budget: (in) most hints to look at; (out) how many of these are left
  *
  * Hints that are written after the producer's index was read ring the doorbell again.  So one pass
  * is enough, if the budget is large enough.  Context: any; the caller serialises; bounded work.
@@ -57,7 +57,7 @@ struct dlend_budget {
 u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
 
 /**
- * dlend_budget_spend - an interrupt is over: take what it used from the budget, in the same period
+ * dlend_budget_spend - an interrupt is over: charge it to the budget, in the same period
  * @b: budget
  * @hints: (in) how many it looked at
  * @ns: (in) how long it took, nanoseconds
@@ -142,7 +142,7 @@ bool dlend_irqscan_gone(u32 value, u32 count);
 
 /**
  * dlend_irqscan_new - interrupts since the last look
- * @seen: (in, out) what was delivered; moved on to @counter
+ * @seen: (in, out) value up to which interrupts were delivered; set to @counter
  * @counter: (in) as the peer wrote it
  *
  * Context: any; the caller serialises. Return: how many.

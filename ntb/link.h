@@ -139,7 +139,7 @@ struct dlend_peer_window {
 
 /**
  * struct dlend_irq_sources - all sources of a link
- * @lock: guards what follows, and the counters of each source; the peer is not read under it
+ * @lock: guards the members below, and the counters of each source; no read of the peer under it
  * @prod: hints written in this session
  * @reads: how long interrupts may read through the window
  * @on: a session is up: sources may fire
@@ -154,7 +154,7 @@ struct dlend_irq_sources {
 	u32 prod;
 	struct dlend_readtime reads;
 	bool on;
-	struct mutex telling;		/* a read for what is late, and telling it */
+	struct mutex telling;		/* a read for late interrupts, and telling them */
 	struct mutex reading;		/* a read by a thread */
 	unsigned long quiet_until;
 	struct list_head late;
@@ -612,7 +612,7 @@ void dlend_doorbell_look(struct dlend_link *link);
  */
 void dlend_directs_recall(struct dlend_link *link);
 
-/** dlend_directs_begin - a session begins: what the last one used is free. Context: process. */
+/** dlend_directs_begin - a session begins: free the sets of earlier ones. Context: process. */
 void dlend_directs_begin(struct dlend_link *link);
 
 /** dlend_directs_rest - the peer reaches no interrupts any more. Context: process, state_lock. */

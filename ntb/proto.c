@@ -411,13 +411,13 @@ static const char *dlend_msg_check_take(u16 type, const void *payload)
 #define NO_REPLY	(-1)
 
 /*
- * struct dlend_msg_rule - what a type of message is like
+ * struct dlend_msg_rule - properties of a type of message
  * @name: for logs and tracepoints
  * @to: who gets it
  * @request_len: bytes of a request's payload
  * @reply_len: bytes of a reply's payload; NO_REPLY: it is a post, which is never answered
  * @about_device: it is about a device
- * @check: judges the fields of a request's payload. Return: NULL, or what is wrong
+ * @check: judges the fields of a request's payload. Return: NULL, or the problem
  * @check_reply: the same for a reply
  */
 struct dlend_msg_rule {

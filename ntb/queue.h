@@ -28,8 +28,8 @@
  * struct dlend_ring_tx - producing end
  * @prod: messages written so far; the caller counts
  * @cons: messages the peer is known to have consumed
- * @busy_since: start of a time in which the peer has to take a ring full: the ring was full, and at
- *	each look since it was more than half full; milliseconds; 0: no such time has begun
+ * @busy_since: the ring was full then, and more than half full at each check since then; the peer
+ *	has to take a full ring's messages in limited time; milliseconds; 0: this is not so
  * @busy_cons: @cons at that start
  */
 struct dlend_ring_tx {

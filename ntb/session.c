@@ -501,7 +501,7 @@ static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 	return same;
 }
 
-/* What the state machine asks for */
+/* Actions of the state machine */
 
 static void dlend_session_clear_area(struct dlend_link *link)
 {

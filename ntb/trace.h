@@ -67,7 +67,7 @@ DEFINE_EVENT(dlend_msg, dlend_msg_receive,
 	TP_ARGS(link, msg, err)
 );
 
-/* @count: what a borrower found new in a counter. */
+/* @count: how many new interrupts a borrower found in a counter. */
 TRACE_EVENT(dlend_irq_deliver,
 	TP_PROTO(u32 handle, u32 vector, u32 count),
 	TP_ARGS(handle, vector, count),

@@ -267,7 +267,7 @@ enum dlend_owner_kind { DLEND_OWNER_RAM, DLEND_OWNER_BAR, DLEND_OWNER_KINDS };
 struct dlend_dma_range;
 
 /**
- * struct dlend_owner - who maps something in a domain: a lent function, for RAM or for BARs
+ * struct dlend_owner - owner of ranges in a domain: a lent function, for RAM or for BARs
  * @claims: its ranges, private
  * @nr: how many
  * @kind: set by dlend_owner_init()
@@ -303,7 +303,7 @@ static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_
  * @mmio: it leads to a BAR or a window, not to RAM
  * @phys: where it leads, if @ap is NULL
  * @hole, @hole_end: offsets in the range, nothing is mapped between; none if @hole_end <= @hole
- * @ap, @offset: a mirror: it leads to what an aperture of this node has there, now and later
+ * @ap, @offset: a mirror: it has the same mappings as an aperture of this node has there
  * @thing, @part: identify the target. An equal range of another owner with the same target may lead
  *	there by another way. Both 0: the guest's memory, of which there is one at each address
  */
@@ -335,7 +335,7 @@ struct dlend_dma_range {
  *
  * Context: process, may sleep; takes the domain's lock, and for a mirror the aperture's.
  * Return: 0; -EEXIST it overlaps another range, or one of the same owner; -EINVAL bad alignment:
- * what is larger than 1 GiB leads to where pages of 2 MiB fit, so that no range takes long;
+ * a range of more than 1 GiB must fit pages of 2 MiB, so that no range takes long;
  * -ERANGE outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more
  * ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the IOMMU's error.
  */

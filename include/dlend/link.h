@@ -307,8 +307,8 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
 void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
 
 /*
- * For lockdep: "is waiting for a peer": for its answer, for room in its ring, or for what a read
- * through its window returns.
+ * For lockdep: "is waiting for a peer": for its answer, for room in its ring, or for the result of
+ * a read through its window.
  */
 extern struct lockdep_map dlend_peer_map;
 
@@ -445,7 +445,7 @@ void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borro
 struct dlend_irq_direct;
 
 /**
- * struct dlend_party - who uses a device
+ * struct dlend_party - the user of a device: a process
  * @pid: number of a process
  * @since: when it began, in ns since this host booted: a later process may have the same number
  */
@@ -503,7 +503,7 @@ int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector);
 
 /**
- * dlend_irq_direct_fits - can dlend_irq_direct_set() go on from what there is?
+ * dlend_irq_direct_fits - can dlend_irq_direct_set() keep the vectors that there are?
  * @set: set
  * @mode: (in) wanted
  * @count: (in) wanted
@@ -537,7 +537,8 @@ unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vec
  * dlend_irq_direct_close - no fire() runs any more when this returns
  * @set: set; gone when this returns
  * @acked: (in) true: the lender has confirmed that the device does not write there any more, so the
- *	vectors may be used again at once; false: only in the next session; what comes is dropped
+ *	vectors may be used again at once; false: only in the next session, and interrupts that come
+ *	are dropped
  *
  * Context: process, may sleep.
  */

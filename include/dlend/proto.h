@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wire format: what two nodes write into each other's memory, and nothing else.
+ * Wire format: the data that two nodes write into each other's memory.
  * docs/wire-format.md is the prose.  All fields are little endian; every structure's
  * size is asserted; every field that arrives is copied out once and then checked
  * (dlend_msg_check()).  Addresses are offsets in an aperture, never physical.
@@ -352,7 +352,7 @@ struct dlend_p_bridge {
  * Where a function sits, and where it joins the root complex of the sender's host.  Cliques are
  * decided by @island: two functions of one host whose islands are the same number, and not 0, reach
  * each other by peer-to-peer; the host vouches for that.  0: it does not.  The bridges are for
- * people who look at the fabric; nothing is decided by them.
+ * people who look at the fabric; they decide nothing.
  */
 struct dlend_p_place {
 	__le32 domain;		/* of the function */
@@ -447,7 +447,7 @@ static_assert(sizeof(struct dlend_p_take) == 24);
  * dlend_msg_check - is a message that a peer wrote well formed?
  * @msg: (in) a private copy (never the shared memory itself)
  * @seq: (in) the sequence number that it must carry
- * @why: (out) NULL, or what is wrong with it; may be NULL
+ * @why: (out) NULL, or the problem; may be NULL
  *
  * Checks crc, sequence, type, flags, length against the type, reserved fields, and every
  * payload field that can be judged without state (sizes, alignment, counts, overflow).

@@ -68,7 +68,7 @@ bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root);
  * dlend_root_emit - for sysfs: "DDDD:BB NUMA PAYLOAD ISLAND"
  * @buf: (out) a page
  * @at: (in) offset in it
- * @root: (in) what to say
+ * @root: (in) the place
  *
  * Context: any. Return: bytes written.
  */
