@@ -403,20 +403,6 @@ MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may 
 
 /* Settle, and begin */
 
-/* Count builds that repair a loss.  Too many are not caused by firmware, and would never end. */
-static int dlend_build_count_repair(struct dlend_memory *mem)
-{
-	lockdep_assert_held(&mem->ram->lock);
-	if (mem->ram->lost == mem->build_lost)
-		return 0;
-	mem->stat.rebuilds++;
-	if (time_after(jiffies, mem->repairs_since + DLEND_REPAIRS_SECS * HZ)) {
-		mem->repairs_since = jiffies;
-		mem->repairs = 0;
-	}
-	return ++mem->repairs > DLEND_REPAIRS_MAX ? -EOPNOTSUPP : 0;
-}
-
 /*
  * The most that may be pinned.  VFIO enforces the VMM's memlock limit, but iommufd counts a page
  * once, even if a guest has it at several addresses; and holes in extents use up the window, too.
@@ -436,7 +422,16 @@ static int dlend_build_begin(struct dlend_memory *mem)
 
 	mutex_lock(&ram->lock);
 	if (ram->ap && dlend_session_live(&ram->session)) {
-		err = mem->closed ? -EAGAIN : dlend_build_count_repair(mem);
+		err = mem->closed ? -EAGAIN : 0;
+		/* Too many builds that repair a loss would never end; firmware causes few. */
+		if (!err && ram->lost != mem->build_lost) {
+			mem->stat.rebuilds++;
+			if (time_after(jiffies, mem->repairs_since + DLEND_REPAIRS_SECS * HZ)) {
+				mem->repairs_since = jiffies;
+				mem->repairs = 0;
+			}
+			err = ++mem->repairs > DLEND_REPAIRS_MAX ? -EOPNOTSUPP : 0;
+		}
 		mem->build = ++ram->build;
 		mem->build_lost = ram->lost;
 		ram->books.most = dlend_build_most(mem);

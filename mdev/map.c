@@ -199,29 +199,6 @@ void dlend_ram_map_kill_all(struct dlend_ram *ram)
 	dlend_ram_map_kill(ram, NULL, 0);
 }
 
-/*
- * End the extents that cannot stay.  If mapped chunks leave their windows, all gates are shut
- * before, and all members build again.
- */
-static void dlend_map_settle(struct dlend_ram *ram)
-{
-	LIST_HEAD(gone);
-	bool torn;
-
-	guard(mutex)(&ram->loss_lock);
-	mutex_lock(&ram->lock);
-	torn = dlend_books_torn(&ram->books);
-	mutex_unlock(&ram->lock);
-	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
-	if (torn)
-		dlend_members_shut(ram);
-	mutex_lock(&ram->lock);
-	dlend_books_settle(&ram->books, &gone);
-	dlend_ram_map_retire(ram, &gone);
-	mutex_unlock(&ram->lock);
-	dlend_members_reopen(ram, true);
-}
-
 int dlend_map_new(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -376,8 +353,24 @@ static int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem
 
 int dlend_map_part(struct dlend_memory *mem)
 {
-	dlend_map_settle(mem->ram);
-	return dlend_tell_gone(mem->ram, mem);
+	struct dlend_ram *ram = mem->ram;
+	LIST_HEAD(gone);
+	bool torn;
+
+	mutex_lock(&ram->loss_lock);
+	mutex_lock(&ram->lock);
+	torn = dlend_books_torn(&ram->books);
+	mutex_unlock(&ram->lock);
+	/* Only builds add chunks, and this is one.  So nothing more is torn than just now. */
+	if (torn)
+		dlend_members_shut(ram);
+	mutex_lock(&ram->lock);
+	dlend_books_settle(&ram->books, &gone);
+	dlend_ram_map_retire(ram, &gone);
+	mutex_unlock(&ram->lock);
+	dlend_members_reopen(ram, true);
+	mutex_unlock(&ram->loss_lock);
+	return dlend_tell_gone(ram, mem);
 }
 
 int dlend_map_tell(struct dlend_memory *mem)
@@ -544,35 +537,28 @@ void dlend_loss_undo(struct dlend_memory *mem)
 
 /* Everything */
 
-/* All RAM leaves the aperture; it stays pinned, and extents keep their slots. */
-static void dlend_loss_unmap_all(struct dlend_ram *ram)
+bool dlend_memory_fence(struct dlend_memory *mem)
 {
+	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
 	struct dlend_chunk *chunk;
 	u64 gpa = 0;
 
+	guard(mutex)(&ram->lock);
+	if (ram->users != mem->user)
+		return false;
+	if (!ram->ap)
+		return true;
+	mem->fenced = true;
+	dlend_ram_disturb(ram);
+	/* All RAM leaves the aperture; it stays pinned, and extents keep their slots. */
 	while ((extent = dlend_books_walk(&ram->books, &gpa)))
 		if (extent->slot)
 			dlend_slot_unmap(extent->slot, 0, extent->size);
 	for (chunk = dlend_books_find(&ram->books, 0); chunk;
 	     chunk = dlend_books_next(&ram->books, chunk))
 		chunk->mapped = false;
-}
-
-bool dlend_memory_fence(struct dlend_memory *mem)
-{
-	struct dlend_ram *ram = mem->ram;
-
-	guard(mutex)(&ram->lock);
-	if (ram->users != mem->user)
-		return false;
-	if (ram->ap) {
-		mem->fenced = true;
-		dlend_ram_disturb(ram);
-		dlend_loss_unmap_all(ram);
-		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",
-				   ram->books.pinned_bytes, 0);
-	}
+	trace_dlend_window(dlend_link_dev(ram->session.link), "fenced", ram->books.pinned_bytes, 0);
 	return true;
 }
 
@@ -591,30 +577,25 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	dlend_ram_queue(ram, &ram->down_work);
 }
 
-/* Take and unpin some of the chunks, none of which is in an extent.  Return: were there any? */
-static bool dlend_loss_drop_some(struct dlend_ram *ram)
-{
-	struct dlend_chunk *chunk;
-	LIST_HEAD(out);
-
-	mutex_lock(&ram->lock);
-	chunk = dlend_books_find(&ram->books, 0);
-	if (chunk)
-		dlend_books_take_range(&ram->books, chunk->gpa, chunk->gpa + DLEND_DROP_BYTES - 1,
-				       &out);
-	dlend_unpin_add(ram->vm, &out);
-	mutex_unlock(&ram->lock);
-	dlend_unpin_all(ram->vm);
-	return chunk;
-}
-
 static void dlend_loss_down_work(struct work_struct *work)
 {
 	struct dlend_ram *ram = container_of(work, struct dlend_ram, down_work);
+	struct dlend_chunk *chunk;
+	LIST_HEAD(out);
 
 	mutex_lock(&ram->build_lock);
-	while (dlend_loss_drop_some(ram))
+	/* Take and unpin some of the chunks, none of which is in an extent, until there is none. */
+	do {
+		mutex_lock(&ram->lock);
+		chunk = dlend_books_find(&ram->books, 0);
+		if (chunk)
+			dlend_books_take_range(&ram->books, chunk->gpa,
+					       chunk->gpa + DLEND_DROP_BYTES - 1, &out);
+		dlend_unpin_add(ram->vm, &out);
+		mutex_unlock(&ram->lock);
+		dlend_unpin_all(ram->vm);
 		cond_resched();
+	} while (chunk);
 	mutex_unlock(&ram->build_lock);
 	dlend_ram_put(ram);
 }

@@ -342,11 +342,18 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	}
 }
 
-static void dlend_hand_over_close(struct dlend_memory *mem)
+void dlend_memory_close(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	bool all;
 
+	/*
+	 * The VMM closes the device, while a worker returns its lease: both come here, and each
+	 * must wait until the pins are gone.
+	 */
+	guard(mutex)(&mem->close_lock);
+	if (mem->emptied)
+		return;
 	dlend_memory_cut(mem);
 	dlend_watch_end(mem);
 	/* From now on no pin through it begins: neither its own, nor one that is handed over. */
@@ -359,17 +366,6 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	/* This waits, too, for other threads that are unpinning chunks of this member. */
 	dlend_unpin_all(ram->vm);
 	WRITE_ONCE(mem->emptied, true);
-}
-
-void dlend_memory_close(struct dlend_memory *mem)
-{
-	/*
-	 * The VMM closes the device, while a worker returns its lease: both come here, and each
-	 * must wait until the pins are gone.
-	 */
-	guard(mutex)(&mem->close_lock);
-	if (!mem->emptied)
-		dlend_hand_over_close(mem);
 }
 
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
