@@ -585,12 +585,14 @@ static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_vie
 int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
 			phys_addr_t *phys)
 {
-	int err = -ERANGE;
+	int err = 0;
 
 	if (!dlend_aperture_inside(ap, view->offset, view->size))
 		return -ERANGE;
 	guard(mutex)(&ap->lock);
-	if (ap->live)
+	if (!ap->live)
+		return -ENODEV;
+	if (phys)
 		err = dlend_aperture_look(ap, view, mmio, phys);
 	if (!err)
 		list_add_tail(&view->node, &ap->views);
@@ -670,17 +672,6 @@ struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap)
 	if (!ap->live)
 		return ERR_PTR(-ENODEV);
 	return ap->pg ? dlend_paging_get(ap->pg) : ERR_PTR(-EOPNOTSUPP);
-}
-
-int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot)
-{
-	guard(mutex)(&ap->lock);
-	if (!ap->live)
-		return -ENODEV;
-	view->offset = slot->offset;
-	view->size = slot->size;
-	list_add_tail(&view->node, &ap->views);
-	return 0;
 }
 
 struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap)

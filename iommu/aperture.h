@@ -97,11 +97,11 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
  * @ap: aperture
  * @view: (in) its ops, offset and size are set
  * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
- * @phys: (out) physical address of the view's offset
+ * @phys: (out) physical address of the view's offset; NULL: whatever is there
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -ERANGE if something else or nothing is there, or it is not contiguous, or the range
- * is outside the aperture, or the aperture is detached.
+ * is outside the aperture; -ENODEV the aperture is detached.
  */
 int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
 			phys_addr_t *phys);
@@ -147,16 +147,5 @@ void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view)
  * own peer); -ENODEV it is detached.
  */
 struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap);
-
-/**
- * dlend_aperture_raw - let a slot's pages be mapped without the aperture's books (raw_slot.c)
- * @ap: aperture
- * @view: (in) its unmap() is called when the slot is unmapped or the aperture is detached; nothing
- *	is mapped any more after that. dlend_aperture_unview() ends that
- * @slot: slot of it, with nothing mapped
- *
- * Context: process, may sleep; takes the aperture's lock. Return: 0; -ENODEV it is detached.
- */
-int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot);
 
 #endif

@@ -170,7 +170,9 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 	}
 	raw->base = dlend_aperture_base(ap) + raw->slot->offset;
 	raw->view.ops = &dlend_raw_slot_view_ops;
-	err = dlend_aperture_raw(ap, &raw->view, raw->slot);
+	raw->view.offset = raw->slot->offset;
+	raw->view.size = raw->slot->size;
+	err = dlend_aperture_view(ap, &raw->view, false, NULL);
 	if (err)
 		goto free_slot;
 	return raw;

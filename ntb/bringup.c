@@ -70,27 +70,11 @@ void dlend_bringup_pattern(u64 nonce, u8 *pattern)
 	}
 }
 
-static void dlend_bringup_forget_peer(struct dlend_bringup *b)
-{
-	b->ack = 0;
-	b->peer_nonce = 0;
-	b->peer_node = DLEND_NODE_NONE;
-	b->peer_aperture_mib = 0;
-	b->peer_window = 0;
-	b->picked = 0;
-	b->passed = false;
-	b->complete = false;
-	b->cleared = false;
-	b->tested_at = 0;
-	b->beat = 0;
-	b->beat_at = 0;
-}
-
 void dlend_bringup_start(struct dlend_bringup *b, u64 nonce)
 {
 	if (b->state != DLEND_BRINGUP_DOWN)
 		return;
-	dlend_bringup_forget_peer(b);
+	memset_startat(b, 0, ack);
 	if (!dlend_bringup_hash(nonce))
 		nonce ^= 1;
 	b->nonce = nonce;
@@ -101,7 +85,7 @@ u32 dlend_bringup_link_down(struct dlend_bringup *b)
 {
 	if (b->state == DLEND_BRINGUP_DOWN)
 		return 0;
-	dlend_bringup_forget_peer(b);
+	memset_startat(b, 0, ack);
 	b->nonce = 0;
 	b->state = DLEND_BRINGUP_DOWN;
 	return DLEND_DO_END;

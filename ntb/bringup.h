@@ -55,6 +55,7 @@ enum dlend_bringup_state {
  * @required: node id that the peer must have, 0: any. The caller's to set, at any time
  * @timeout_ms: heartbeat time-out. The caller's to set before dlend_bringup_start()
  * @nonce: of this session, never 0 in a session
+ * @error: why the link is not up, or ""; in state test, the result of the test
  * @ack: value for the ACK scratchpad
  * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
  *	@picked is the protocol version in use
@@ -65,7 +66,8 @@ enum dlend_bringup_state {
  * @tested_at: when the own self-test last ran, milliseconds; 0: it has not
  * @test_since: when state test began, milliseconds
  * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
- * @error: why the link is not up, or ""; in state test, the result of the test
+ *
+ * Members from @ack on are forgotten with the peer.
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;
@@ -76,6 +78,7 @@ struct dlend_bringup {
 	u16 required;
 	u32 timeout_ms;
 	u64 nonce;
+	char error[DLEND_BRINGUP_ERROR_LEN];
 	u32 ack;
 	u64 peer_nonce;
 	u16 peer_node;
@@ -88,7 +91,6 @@ struct dlend_bringup {
 	u64 tested_at, test_since;
 	u32 beat;
 	u64 beat_at;
-	char error[DLEND_BRINGUP_ERROR_LEN];
 };
 
 /**

@@ -548,42 +548,34 @@ static bool dlend_msg_status_ok(const struct dlend_msg *msg, bool reply)
 	return reply ? status <= 0 && status >= -DLEND_WIRE_MAX_ERRNO : !status;
 }
 
+static int dlend_msg_refuse(const char **why, const char *reason, int err)
+{
+	*why = reason;
+	return err;
+}
+
 static int dlend_msg_check_frame(const struct dlend_msg *msg, const char **why)
 {
 	const struct dlend_msg_rule *rule = dlend_msg_rule_of(le16_to_cpu(msg->type));
 	u16 flags = le16_to_cpu(msg->flags);
 	bool reply = flags & DLEND_MSG_F_REPLY, post;
 
-	if (!rule) {
-		*why = "type";
-		return -EPROTO;
-	}
+	if (!rule)
+		return dlend_msg_refuse(why, "type", -EPROTO);
 	post = rule->reply_len == NO_REPLY;
-	if (flags & ~DLEND_MSG_F_REPLY || (reply && post)) {
-		*why = "flags";
-		return -EPROTO;
-	}
-	if (le16_to_cpu(msg->len) != (reply ? rule->reply_len : rule->request_len)) {
-		*why = "len";
-		return -EPROTO;
-	}
+	if (flags & ~DLEND_MSG_F_REPLY || (reply && post))
+		return dlend_msg_refuse(why, "flags", -EPROTO);
+	if (le16_to_cpu(msg->len) != (reply ? rule->reply_len : rule->request_len))
+		return dlend_msg_refuse(why, "len", -EPROTO);
 	/* A post has no id; a reply without one answers nothing. */
-	if (msg->id ? post : reply) {
-		*why = "id";
-		return -EINVAL;
-	}
-	if (msg->reserved) {
-		*why = "reserved";
-		return -EINVAL;
-	}
-	if (!dlend_msg_status_ok(msg, reply)) {
-		*why = "status";
-		return -EINVAL;
-	}
-	if (rule->about_device && !msg->lender) {
-		*why = "lender";
-		return -EINVAL;
-	}
+	if (msg->id ? post : reply)
+		return dlend_msg_refuse(why, "id", -EINVAL);
+	if (msg->reserved)
+		return dlend_msg_refuse(why, "reserved", -EINVAL);
+	if (!dlend_msg_status_ok(msg, reply))
+		return dlend_msg_refuse(why, "status", -EINVAL);
+	if (rule->about_device && !msg->lender)
+		return dlend_msg_refuse(why, "lender", -EINVAL);
 	return 0;
 }
 
@@ -595,10 +587,8 @@ static int dlend_msg_check_payload(const struct dlend_msg *msg, const char **why
 	unsigned int i;
 
 	for (i = le16_to_cpu(msg->len); i < DLEND_MSG_PAYLOAD; i++) {
-		if (msg->payload[i]) {
-			*why = "padding";
-			return -EINVAL;
-		}
+		if (msg->payload[i])
+			return dlend_msg_refuse(why, "padding", -EINVAL);
 	}
 	/* The payload of a refusal is not used, so it is not checked. */
 	if (reply && msg->status)
@@ -616,14 +606,10 @@ int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why)
 	if (!why)
 		why = &ignored;
 	*why = NULL;
-	if (le32_to_cpu(msg->crc) != dlend_msg_crc(msg)) {
-		*why = "crc";
-		return -EBADMSG;
-	}
-	if (le32_to_cpu(msg->seq) != seq) {
-		*why = "seq";
-		return -EBADMSG;
-	}
+	if (le32_to_cpu(msg->crc) != dlend_msg_crc(msg))
+		return dlend_msg_refuse(why, "crc", -EBADMSG);
+	if (le32_to_cpu(msg->seq) != seq)
+		return dlend_msg_refuse(why, "seq", -EBADMSG);
 	err = dlend_msg_check_frame(msg, why);
 	return err ?: dlend_msg_check_payload(msg, why);
 }

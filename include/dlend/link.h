@@ -365,7 +365,7 @@ struct dlend_window {
  *
  * Context: process, may sleep; on the loop takes the aperture's lock.
  * Return: 0; -ERANGE if the range leaves the window, touches the control area or is not what it is
- * said to be; -ENOTCONN the link is down.
+ * said to be; -ENOTCONN the link is down; -ENODEV the loop's aperture is detached.
  */
 int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offset, u64 size,
 		      bool bar);

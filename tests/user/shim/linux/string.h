@@ -3,6 +3,7 @@
 #ifndef SHIM_LINUX_STRING_H
 #define SHIM_LINUX_STRING_H
 
+#include <stddef.h>
 #include <string.h>
 #include <linux/types.h>
 
@@ -36,5 +37,8 @@ static inline ssize_t shim_strscpy(char *to, const char *from, size_t size)
 #define strscpy(...) \
 	__shim_pick(__VA_ARGS__, __shim_strscpy3, __shim_strscpy2)(__VA_ARGS__)
 #define memzero_explicit(p, n)			memset(p, 0, n)
+#define memset_startat(p, v, member) \
+	memset((char *)(p) + offsetof(typeof(*(p)), member), v, \
+	       sizeof(*(p)) - offsetof(typeof(*(p)), member))
 
 #endif
