@@ -117,22 +117,6 @@ static void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 	} while (more);
 }
 
-static int dlend_irq_sink_add(struct dlend_irq_sink *sink)
-{
-	struct dlend_link *link = sink->link;
-	int err;
-
-	/* Interrupts off: the array's lock is also taken under irq_lock, in doorbell interrupts. */
-	err = xa_alloc_cyclic_irq(&link->sinks.all, &sink->handle, NULL, XA_LIMIT(1, U16_MAX),
-				  &link->sinks.next_handle, GFP_KERNEL);
-	if (err < 0)
-		return err;
-	spin_lock_irq(&link->irq_lock);
-	xa_store(&link->sinks.all, sink->handle, sink, GFP_ATOMIC);
-	spin_unlock_irq(&link->irq_lock);
-	return 0;
-}
-
 struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 					   void (*fire)(void *arg, u32 vector, u32 count),
 					   void *arg)
@@ -157,8 +141,10 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	err = PTR_ERR_OR_ZERO(sink->slot);
 	if (err)
 		goto free_counters;
-	err = dlend_irq_sink_add(sink);
-	if (!err)
+	/* Interrupts off: the array's lock is also taken under irq_lock, in doorbell interrupts. */
+	err = xa_alloc_cyclic_irq(&link->sinks.all, &sink->handle, sink, XA_LIMIT(1, U16_MAX),
+				  &link->sinks.next_handle, GFP_KERNEL);
+	if (err >= 0)
 		return sink;
 	dlend_slot_free(sink->slot, true);
 free_counters:

@@ -217,7 +217,7 @@ struct dlend_announced {
 
 /**
  * struct dlend_irq_sinks - all sinks of a link
- * @all: sinks by handle; changed and walked under link->irq_lock
+ * @all: sinks by handle; walked, and taken out, under link->irq_lock
  * @next_handle: handles are given out in turn, so a late hint for a closed sink hits no new one
  * @cons: hints looked at so far; under link->irq_lock
  * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
