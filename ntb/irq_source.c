@@ -341,17 +341,6 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 		list_add_tail(&src->node, &all->late);
 }
 
-/* The read was not answered. */
-static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
-{
-	struct dlend_irq_sources *all = &in->link->sources;
-
-	spin_lock_irq(&all->lock);
-	all->on &= !dlend_session_live(in);
-	dlend_link_restart(in, dlend_irq_no_answer);
-	spin_unlock_irq(&all->lock);
-}
-
 /* Tell all late interrupts, with one read.  The read also pushes earlier writes of devices. */
 static void dlend_irq_sources_tell(struct dlend_link *link)
 {
@@ -362,8 +351,13 @@ static void dlend_irq_sources_tell(struct dlend_link *link)
 
 	guard(mutex)(&all->telling);
 	dlend_irq_sources_take(all, &now);
-	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u)
-		dlend_irq_sources_fail(&in);
+	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u) {
+		/* The read was not answered. */
+		spin_lock_irq(&all->lock);
+		all->on &= !dlend_session_live(&in);
+		dlend_link_restart(&in, dlend_irq_no_answer);
+		spin_unlock_irq(&all->lock);
+	}
 	do {
 		spin_lock_irq(&all->lock);
 		src = list_first_entry_or_null(&now, struct dlend_irq_source, node);
