@@ -258,7 +258,7 @@ def status(t, f, a, address, uuid):
 def counting(a, uuid):
     """A program whose device has told one interrupt, and where in its host's aperture that is counted."""
     a.run("rm -f /tmp/go /tmp/irqs")
-    with kprobe(a, "dlend_test_sink", "r:NAME dlend_irq_sink_offset value=$retval:u64") as found:
+    with kprobe(a, "dlend_test_sink", "r:NAME dlend_slot_of_memory value=+0($retval):u64") as found:
         job = a.spawn(f"{PROGRAM} mdev {uuid} irqs >/tmp/irqs")
         a.wait_for("grep -q ready /tmp/irqs", 30)
         return job, found()[-1]
