@@ -338,16 +338,6 @@ static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 	return NULL;
 }
 
-/*
- * The end of a lease waits for maps and unmaps of its group, and with peer-to-peer also of other
- * groups.  So the work for one range is limited: 1 GiB by 4 KiB pages takes some 10 ms, and larger
- * ranges must fit pages of 2 MiB, as BARs do, which are aligned to their size.
- */
-static bool dlend_claims_takes_long(const struct dlend_dma_range *r)
-{
-	return r->size > SZ_1G && !IS_ALIGNED(r->iova ^ (r->ap ? r->offset : r->phys), SZ_2M);
-}
-
 /* May @owner have @r, and is there a live claim behind which it has to wait? */
 static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *owner,
 			      const struct dlend_dma_range *r, struct dlend_dma_claim **live)
@@ -355,7 +345,13 @@ static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *
 	u64 last = r->iova + (r->size - 1);
 	int err;
 
-	if (dlend_claims_takes_long(r))
+	/*
+	 * The end of a lease waits for maps and unmaps of its group, and with peer-to-peer also of
+	 * other groups.  So the work for one range is limited: 1 GiB by 4 KiB pages takes some
+	 * 10 ms, and larger ranges must fit pages of 2 MiB, as BARs do, which are aligned to their
+	 * size.
+	 */
+	if (r->size > SZ_1G && !IS_ALIGNED(r->iova ^ (r->ap ? r->offset : r->phys), SZ_2M))
 		return -EINVAL;
 	err = dlend_maps_check(&c->maps, r->iova, r->phys, r->size, r->prot);
 	if (err)

@@ -314,21 +314,6 @@ static void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *m
 	dlend_link_drop(link, DLEND_DROP_LATE);
 }
 
-/*
- * The session is over: all callers wake with -ENOTCONN.  Both happen under one lock, so that no
- * call begins in between and is missed.
- */
-static void dlend_calls_end(struct dlend_link *link)
-{
-	struct dlend_call *call, *tmp;
-
-	spin_lock(&link->lock);
-	WRITE_ONCE(link->session, 0);
-	list_for_each_entry_safe(call, tmp, &link->calls, node)
-		dlend_call_answer(call, -ENOTCONN);
-	spin_unlock(&link->lock);
-}
-
 /* Jobs: requests of the peer, each with the work item in which a user handles it */
 
 /*
@@ -577,7 +562,14 @@ void dlend_chan_begin(struct dlend_link *link, u64 session)
 
 void dlend_chan_end(struct dlend_link *link)
 {
-	dlend_calls_end(link);
+	struct dlend_call *call, *tmp;
+
+	/* All callers wake.  Under the same lock as the session's end, so that none is missed. */
+	spin_lock(&link->lock);
+	WRITE_ONCE(link->session, 0);
+	list_for_each_entry_safe(call, tmp, &link->calls, node)
+		dlend_call_answer(call, -ENOTCONN);
+	spin_unlock(&link->lock);
 	dlend_tx_begin(link, 0);
 	/* Wait for a receiver that still writes a credit. */
 	mutex_lock(&link->chan.lock);

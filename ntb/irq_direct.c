@@ -186,24 +186,6 @@ static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode,
 	return irq_domain_alloc_irqs(link->directs.domain, count, dev_to_node(dev), &info);
 }
 
-/* The vectors cannot fire any more; their places in the IOMMU's table are empty. */
-static void dlend_direct_free_vectors(struct dlend_irq_direct *set)
-{
-	while (set->count)
-		irq_dispose_mapping(set->vector[--set->count].virq);
-	set->mode = DLEND_IRQ_NONE;
-}
-
-/* No handler runs any more. Writes for these vectors are dropped until the vectors are freed. */
-static void dlend_direct_silence(struct dlend_irq_direct *set)
-{
-	for (u32 i = 0; i < set->count; i++) {
-		if (set->vector[i].used)
-			free_irq(set->vector[i].virq, &set->vector[i]);
-		set->vector[i].used = false;
-	}
-}
-
 /* @n vectors from number set->count on, which have the numbers from @virq on. */
 static int dlend_direct_add(struct dlend_irq_direct *set, int virq, u32 n)
 {
@@ -243,7 +225,9 @@ static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode m
 /* Under lock */
 static void dlend_direct_destroy(struct dlend_irq_direct *set)
 {
-	dlend_direct_free_vectors(set);
+	/* The vectors cannot fire after this: their places in the IOMMU's table are empty. */
+	while (set->count)
+		irq_dispose_mapping(set->vector[--set->count].virq);
 	if (set->table)
 		free_pages_exact(set->table, DLEND_DIRECT_TABLE_MAX);
 	kvfree(set);
@@ -398,7 +382,10 @@ void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 	struct dlend_link *link = set->link;
 	struct dlend_directs *all = &link->directs;
 
-	dlend_direct_silence(set);
+	/* No handler runs after this. Until vectors are freed, writes for them are dropped. */
+	for (u32 i = 0; i < set->count; i++)
+		if (set->vector[i].used)
+			free_irq(set->vector[i].virq, &set->vector[i]);
 	mutex_lock(&all->lock);
 	all->users--;
 	dlend_slot_free(set->slot, acked);
