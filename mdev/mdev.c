@@ -397,6 +397,12 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 
 static int stats_show(struct seq_file *m, void *unused)
 {
+	static const char * const gate[] = {
+		[DLEND_GATE_SHUT] = "shut",
+		[DLEND_GATE_OPEN] = "open",
+		[DLEND_GATE_DEAD] = "dead",
+		[DLEND_GATE_READ] = "read",
+	};
 	struct dlend_vdev *v = m->private;
 	char state[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
 
@@ -405,6 +411,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	guard(mutex)(&v->lock);
 	dlend_condition_text(v, state, sizeof(state));
 	seq_printf(m, "state %s\n", state);
+	seq_printf(m, "gate %s\n", gate[v->gate]);
 	seq_printf(m, "gate_shuts %llu\n", v->stat.gate_shuts);
 	seq_printf(m, "bme_to_gate_open_us %llu\n", v->stat.bme_to_open_us);
 	seq_printf(m, "borrows %llu\n", v->stat.borrows);

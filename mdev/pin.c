@@ -192,12 +192,6 @@ bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u6
 	return pins;
 }
 
-/* Is nothing pinned there, and no chunk of the VM being unpinned? */
-static bool dlend_unpin_is_over(struct dlend_vm *vm, u64 gpa, u64 last)
-{
-	return !dlend_pin_under_way(vm, NULL, gpa, last) && !READ_ONCE(vm->unpinning);
-}
-
 /*
  * The turns of this thread in VFIO's unmapping of this range; or NULL, if none of its calls gave
  * way and not @make.  Only this thread adds and removes them.
@@ -247,21 +241,27 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 	struct dlend_vm *vm = mem->ram->vm;
 	struct dlend_unpin_turn *turn = dlend_unpin_turn(vm, gpa, last, false);
 	unsigned int halves = 0;
+	bool pins;
 	u64 steps;
 
 	for (;;) {
 		steps = READ_ONCE(vm->steps);
-		if (dlend_unpin_is_over(vm, gpa, last)) {
+		pins = dlend_pin_under_way(vm, NULL, gpa, last);
+		if (!pins && !READ_ONCE(vm->unpinning)) {
 			kfree(xa_erase(&vm->turns, current->pid));
 			return true;
 		}
 		/* Another device's call gave way a moment ago, in this turn. */
 		if (turn && turn->at && turn->at != mem && turn->count <= DLEND_UNPIN_TURNS)
 			return true;
-		wait_event_timeout(vm->step_done, dlend_unpin_is_over(vm, gpa, last),
-				   msecs_to_jiffies(DLEND_UNPIN_MS));
-		if (READ_ONCE(vm->steps) != steps)
+		wait_event_timeout(vm->step_done, pins ? !dlend_pin_under_way(vm, NULL, gpa, last) :
+				   !READ_ONCE(vm->unpinning), msecs_to_jiffies(DLEND_UNPIN_MS));
+		if (pins && !dlend_pin_under_way(vm, NULL, gpa, last))
 			return false;
+		if (READ_ONCE(vm->steps) != steps) {
+			halves = 0;
+			continue;
+		}
 		dlend_unpin_start(vm, DLEND_UNPINNERS);
 		if (++halves >= 2 && !mem->ram->iommufd && dlend_unpin_give_way(mem, gpa, last))
 			return true;

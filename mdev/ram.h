@@ -465,7 +465,7 @@ void dlend_unpin_all(struct dlend_vm *vm);
  *
  * Context: VFIO's locks are held, none of guest memory.
  * Return: true: nothing is pinned there, or other threads of the VMM have to go on first, and VFIO
- * calls again.  False: a pin or an unpin has ended: take the range away once more, and call again.
+ * calls again.  False: a pin has ended there: take the range away once more, and call again.
  */
 bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last);
 

@@ -68,7 +68,7 @@ class Cost:
             for event, _, _ in self.f.trace(name):
                 if event in COUNTED:
                     seen[event] = seen.get(event, 0) + 1
-        steps = [float(found.group(1)) for _, _, line in self.f.trace(self.borrower, "dlend_(borrow|p2p|gate):")
+        steps = [float(found.group(1)) for _, _, line in self.f.trace(self.borrower, "dlend_(vdev_step|p2p|gate):")
                  if (found := re.search(r"\s(\d+\.\d+): dlend_", line))]
         self.t.diag(f"cost of {self.what}: {sum(sent.values())} messages {sent}")
         self.t.diag(f"  traced on all hosts: {seen}")
