@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * May a party have one function of an IOMMU group, given who has the others?  Pure logic: no locks,
+ * May a user have one function of an IOMMU group, given who has the others?  Pure logic: no locks,
  * no messages.
  */
 #ifndef DLEND_BORROWER_GROUP_H
@@ -11,27 +11,27 @@
 
 /**
  * struct dlend_group_fn - another function of the same IOMMU group
- * @same_party: the party that claims it now is the party that asks
- * @leased, @borrowing: that party has a lease of it, or asks for one
+ * @same_user: the user that claims it now is the user that asks
+ * @leased, @borrowing: that user has a lease of it, or asks for one
  * @leases: granted and not returned yet; one that is not in use is being returned
  */
 struct dlend_group_fn {
-	bool same_party, leased, borrowing;
+	bool same_user, leased, borrowing;
 	unsigned int leases;
 };
 
 /**
- * dlend_group_admits - may a party borrow a function, given another one of its group?
+ * dlend_group_admits - may a user borrow a function, given another one of its group?
  * @other: (in) the other function
  *
  * A group has one IOMMU domain on the lender: what one function reaches, all of them reach.
- * Context: any. Return: 0; -EBUSY another party uses the other function; -EAGAIN a party has left
- * the other function: that may still do DMA, and would reach the memory of the party that asks.
+ * Context: any. Return: 0; -EBUSY another user uses the other function; -EAGAIN a user has left
+ * the other function: that may still do DMA, and would reach the memory of the user that asks.
  */
 static inline int dlend_group_admits(struct dlend_group_fn other)
 {
 	if (other.leased || other.borrowing)
-		return other.same_party ? 0 : -EBUSY;
+		return other.same_user ? 0 : -EBUSY;
 	return other.leases ? -EAGAIN : 0;
 }
 

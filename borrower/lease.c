@@ -514,7 +514,7 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 	if (!lease->direct) {
 		struct dlend_irq_direct *set;
 
-		set = dlend_irq_direct_open(lease->ref.link, claim->party,
+		set = dlend_irq_direct_open(lease->ref.link, claim->user,
 					    dlend_lease_interrupt_direct, claim, why);
 		if (IS_ERR(set))
 			return -EOPNOTSUPP;
@@ -634,35 +634,35 @@ DLEND_EXPORT(dlend_lease_vpd);
 /* The lender waits for the device, for a second at most, and for a request of its own. */
 #define DLEND_LEASE_QUIESCE_MS	5000
 
-int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut)
+int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool forced)
 {
 	struct dlend_p_move_to *p;
 	struct dlend_msg req;
 
 	p = dlend_msg_init(&req, DLEND_MSG_MOVE_TO, &lease->addr, lease->epoch, sizeof(*p));
 	p->node = cpu_to_le16(node);
-	p->flags = cpu_to_le16(cut ? DLEND_MOVE_F_CUT : 0);
+	p->flags = cpu_to_le16(forced ? DLEND_MOVE_F_FORCED : 0);
 	return dlend_lease_call(lease, &req, NULL, 0);
 }
 DLEND_EXPORT(dlend_lease_move_to);
 
 int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
-			struct dlend_quiet *quiet)
+			struct dlend_quiesced *quiesced)
 {
 	struct dlend_msg req, reply = {};
-	const struct dlend_p_quiet *p = (void *)reply.payload;
+	const struct dlend_p_quiesced *p = (void *)reply.payload;
 	int pass = -EALREADY, ret;
 
 	/* The lender has to count interrupts.  Even if that fails, have it stop the device. */
 	if (lease->direct)
 		pass = dlend_lease_irq_doorbell(lease, mode, count);
-	quiet->irqs_changed = pass != -EALREADY;
+	quiesced->irqs_changed = pass != -EALREADY;
 	dlend_msg_init(&req, DLEND_MSG_QUIESCE, &lease->addr, lease->epoch, 0);
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_QUIESCE_MS);
-	quiet->drained = !ret && (!pass || pass == -EALREADY) &&
+	quiesced->drained = !ret && (!pass || pass == -EALREADY) &&
 			 (le32_to_cpu(p->flags) & DLEND_QUIET_F_DRAINED);
-	quiet->waited_us = le32_to_cpu(p->waited_us);
-	quiet->fired = le64_to_cpu(p->fired);
+	quiesced->waited_us = le32_to_cpu(p->waited_us);
+	quiesced->fired = le64_to_cpu(p->fired);
 	return ret;
 }
 DLEND_EXPORT(dlend_lease_quiesce);

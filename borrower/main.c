@@ -242,7 +242,7 @@ static int __init dlend_borrower_init(void)
 	ret = dlend_offer_life_init();
 	if (ret)
 		goto unregister_bus;
-	ret = dlend_link_user_register(&dlend_news_user);
+	ret = dlend_link_user_register(&dlend_event_user);
 	if (ret)
 		goto exit_life;
 	return 0;
@@ -259,7 +259,7 @@ exit_p2p:
 /* Each user holds this module, so there is none any more. */
 static void __exit dlend_borrower_exit(void)
 {
-	dlend_link_user_unregister(&dlend_news_user);
+	dlend_link_user_unregister(&dlend_event_user);
 	dlend_offer_life_exit();
 	bus_unregister(&dlend_bus_type);
 	dlend_p2p_exit();

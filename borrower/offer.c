@@ -112,11 +112,11 @@ void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link)
 	offer->link = link ? dlend_link_get(link) : NULL;
 }
 
-u16 dlend_offer_island(const struct dlend_addr *addr)
+u16 dlend_offer_p2p_domain(const struct dlend_addr *addr)
 {
 	const struct dlend_offer *offer = dlend_offer_find(addr);
 
-	return offer && offer->placed ? le16_to_cpu(offer->place.island) : 0;
+	return offer && offer->placed ? le16_to_cpu(offer->place.p2p_domain) : 0;
 }
 
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer)
@@ -153,7 +153,7 @@ static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other
 	const struct dlend_claim *user = other->claim;
 
 	return (struct dlend_group_fn){
-		.same_party = user && dlend_party_same(user->party, claim->party),
+		.same_user = user && dlend_same_user(user->user, claim->user),
 		.leased = user && READ_ONCE(user->lease),
 		.borrowing = user && READ_ONCE(user->borrowing),
 		/* A stray was never used: it does no DMA, and reaches no memory. */

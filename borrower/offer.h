@@ -132,8 +132,11 @@ struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dl
  */
 void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
 
-/** dlend_offer_island - island of a device; 0: none, or not known. Context: dlend_offers_lock. */
-u16 dlend_offer_island(const struct dlend_addr *addr);
+/**
+ * dlend_offer_p2p_domain - peer-to-peer domain of a device; 0: none, or not known. Context:
+ * dlend_offers_lock.
+ */
+u16 dlend_offer_p2p_domain(const struct dlend_addr *addr);
 
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
@@ -161,7 +164,7 @@ struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
 void dlend_offer_put_claim(struct dlend_claim *claim);
 
 /**
- * dlend_offer_check_group - may a claim's party have the offer, beside users of its IOMMU group?
+ * dlend_offer_check_group - may a claim's user have the offer, beside users of its IOMMU group?
  * @claim: (in) claim
  * @why: (out) DLEND_REASON_LEN bytes: if it is -EBUSY
  *
@@ -255,8 +258,8 @@ int dlend_offer_ask(struct dlend_link *link);
  */
 void dlend_offer_kill(struct dlend_offer *offer);
 
-/* News of lenders (news.c): the borrower's part of every link. */
-extern struct dlend_link_user dlend_news_user;
+/* News of lenders (events.c): the borrower's part of every link. */
+extern struct dlend_link_user dlend_event_user;
 
 /**
  * dlend_lease_return_stray - give back a lease that is not in use here

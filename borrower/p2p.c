@@ -187,7 +187,7 @@ int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place)
 		.bus = place->bus,
 		.numa = numa == DLEND_ROOT_NO_NUMA ? NUMA_NO_NODE : numa,
 		.payload = le16_to_cpu(place->payload),
-		.island = le16_to_cpu(place->island),
+		.p2p_domain = le16_to_cpu(place->p2p_domain),
 	};
 
 	return dlend_root_emit(buf, at, &root);
@@ -224,30 +224,30 @@ ssize_t dlend_bridge_ends_emit(char *buf, bool roots)
 	return at;
 }
 
-/* A party, and what is known of the links between nodes: its own and those of its peers. */
+/* A user, and what is known of the links between nodes: its own and those of its peers. */
 struct dlend_p2p_view {
-	struct dlend_p2p_party party;
+	struct dlend_p2p_user user;
 	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
 	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
-static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p2p_path *path)
+static void dlend_p2p_view_add(struct dlend_p2p_view *notifier, const struct dlend_p2p_path *path)
 {
-	struct dlend_p2p_fabric *f = &view->party.fabric;
+	struct dlend_p2p_fabric *f = &notifier->user.fabric;
 
 	if (f->n < DLEND_P2P_PATHS_MAX)
-		view->path[f->n++] = *path;
+		notifier->path[f->n++] = *path;
 	else
 		pr_warn_once("dlend: this node and its peers have more than %u links: the others are left out, and devices that reach each other over one of these are taken for out of reach; take links down that no device needs\n",
 			     DLEND_P2P_PATHS_MAX);
 }
 
-static void dlend_p2p_view_add_end(struct dlend_p2p_view *view, u16 at, u16 to, u16 island)
+static void dlend_p2p_view_add_end(struct dlend_p2p_view *notifier, u16 at, u16 to, u16 p2p_domain)
 {
-	struct dlend_p2p_fabric *f = &view->party.fabric;
+	struct dlend_p2p_fabric *f = &notifier->user.fabric;
 
 	if (f->ends < DLEND_P2P_PATHS_MAX)
-		view->end[f->ends++] = (struct dlend_p2p_end){ at, to, island };
+		notifier->end[f->ends++] = (struct dlend_p2p_end){ at, to, p2p_domain };
 }
 
 static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
@@ -269,51 +269,51 @@ static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 		.taken = st.p2p_limit - left,	/* by guests' RAM */
 	});
 	if (dlend_root_of_link(link, &root))
-		dlend_p2p_view_add_end(arg, dlend_node_id(), peer, root.island);
+		dlend_p2p_view_add_end(arg, dlend_node_id(), peer, root.p2p_domain);
 	return 0;
 }
 
 /* Read what is known of links now. */
-static void dlend_p2p_view_links(struct dlend_p2p_view *view)
+static void dlend_p2p_view_links(struct dlend_p2p_view *notifier)
 {
 	struct dlend_p2p_peer *peer;
 	unsigned int i;
 
-	view->party.fabric = (struct dlend_p2p_fabric){
-		.self = dlend_node_id(), .path = view->path, .end = view->end,
+	notifier->user.fabric = (struct dlend_p2p_fabric){
+		.self = dlend_node_id(), .path = notifier->path, .end = notifier->end,
 	};
-	dlend_links_each(true, dlend_p2p_view_add_own, view);
+	dlend_links_each(true, dlend_p2p_view_add_own, notifier);
 	guard(mutex)(&dlend_p2p_lock);
 	list_for_each_entry(peer, &dlend_p2p_peers, node) {
 		for (i = 0; i < peer->n; i++)
-			dlend_p2p_view_add(view, &peer->path[i]);
+			dlend_p2p_view_add(notifier, &peer->path[i]);
 		for (i = 0; i < peer->ends; i++)
-			dlend_p2p_view_add_end(view, peer->end[i].addr.lender,
+			dlend_p2p_view_add_end(notifier, peer->end[i].addr.lender,
 					       le16_to_cpu(peer->end[i].place.node),
-					       le16_to_cpu(peer->end[i].place.island));
+					       le16_to_cpu(peer->end[i].place.p2p_domain));
 	}
 }
 
-/* Return: a view without a party, for kfree(); or NULL. */
+/* Return: a view without a user, for kfree(); or NULL. */
 static struct dlend_p2p_view *dlend_p2p_view_make(void)
 {
-	struct dlend_p2p_view *view = kzalloc_obj(*view);
+	struct dlend_p2p_view *notifier = kzalloc_obj(*notifier);
 
-	if (view)
-		dlend_p2p_view_links(view);
-	return view;
+	if (notifier)
+		dlend_p2p_view_links(notifier);
+	return notifier;
 }
 
 ssize_t dlend_p2p_paths_emit(char *buf)
 {
-	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
 	const struct dlend_p2p_path *path;
 	int at = 0;
 
-	if (!view)
+	if (!notifier)
 		return -ENOMEM;
 	/* Whole lines only. */
-	for (path = view->path; path < view->path + view->party.fabric.n &&
+	for (path = notifier->path; path < notifier->path + notifier->user.fabric.n &&
 	     at < PAGE_SIZE - DLEND_P2P_PATH_LINE; path++)
 		at += sysfs_emit_at(buf, at, "%u %u %llu\n", path->from, path->to,
 				    (u64)path->mib * SZ_1M);
@@ -321,7 +321,7 @@ ssize_t dlend_p2p_paths_emit(char *buf)
 }
 
 /*
- * The borrowed devices of each party, as their users publish them.
+ * The borrowed devices of each user, as their users publish them.
  */
 
 static bool dlend_p2p_changed;	/* members, since edges were planned; under dlend_p2p_lock */
@@ -333,39 +333,42 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-/* Collect the party of a member. Return: false if it is too large for the member itself. */
-static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
+/* Collect the user of a member. Return: false if it is too large for the member itself. */
+static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_user *user)
 {
 	struct dlend_p2p_member *m;
 	bool found = false;
 
 	lockdep_assert_held(&dlend_p2p_lock);
-	party->n = 0;
+	user->n = 0;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
-		if (m->party != of->party || party->n == DLEND_P2P_DEVS)
+		if (m->user != of->user || user->n == DLEND_P2P_DEVS)
 			continue;
 		if (m == of) {
-			party->of = party->n;
+			user->of = user->n;
 			found = true;
 		}
-		party->member[party->n] = m;
-		party->dev[party->n++] = m->dev;
+		user->member[user->n] = m;
+		user->dev[user->n++] = m->dev;
 	}
 	return found;
 }
 
-/* The same; collect also the islands, and what other parties have booked, for cliques. */
-static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dlend_p2p_member *of)
+/*
+ * The same; collect also the peer-to-peer domains, and what other users have booked, for cliques.
+ */
+static bool dlend_p2p_view_collect(struct dlend_p2p_view *notifier,
+				   const struct dlend_p2p_member *of)
 {
-	struct dlend_p2p_party *party = &view->party;
+	struct dlend_p2p_user *user = &notifier->user;
 	struct dlend_p2p_path *path;
-	bool found = dlend_p2p_collect(of, party);
+	bool found = dlend_p2p_collect(of, user);
 
-	for (unsigned int i = 0; i < party->n; i++)
-		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
-	for (path = view->path; path < view->path + party->fabric.n; path++)
+	for (unsigned int i = 0; i < user->n; i++)
+		user->dev[i].p2p_domain = dlend_offer_p2p_domain(&user->dev[i].addr);
+	for (path = notifier->path; path < notifier->path + user->fabric.n; path++)
 		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to,
-						of->party);
+						of->user);
 	return found;
 }
 
@@ -398,65 +401,65 @@ static void dlend_p2p_unbook(struct dlend_p2p_booking *b)
 }
 
 /* The guest may be told of the way from @s to @t: book room for all BARs of @t. */
-static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int s, unsigned int t)
+static void dlend_p2p_promise(const struct dlend_p2p_user *user, unsigned int s, unsigned int t)
 {
-	const struct dlend_p2p_dev *target = &party->dev[t];
+	const struct dlend_p2p_dev *target = &user->dev[t];
 	enum dlend_p2p_route route;
 
-	route = dlend_p2p_wide_route(&party->fabric, party->dev, party->n, s, t);
+	route = dlend_p2p_wide_route(&user->fabric, user->dev, user->n, s, t);
 	for (unsigned int bar = 0; bar < DLEND_NUM_BARS; bar++) {
 		struct dlend_p2p_booking want = {
-			.party = party->member[s]->party,
-			.s = party->dev[s].addr,
+			.user = user->member[s]->user,
+			.s = user->dev[s].addr,
 			.t = target->addr,
 			.bar = bar,
 			.bytes = target->bar[bar].size,
 			.promised = true,
 		};
 
-		if (want.bytes && dlend_p2p_booking_place(&want, party->fabric.self, route))
+		if (want.bytes && dlend_p2p_booking_place(&want, user->fabric.self, route))
 			dlend_p2p_book(&want);
 	}
 }
 
-static void dlend_p2p_promise_all(const struct dlend_p2p_party *party)
+static void dlend_p2p_promise_all(const struct dlend_p2p_user *user)
 {
-	int clique = party->dev[party->of].clique;
+	int clique = user->dev[user->of].clique;
 
-	for (unsigned int i = 0; i < party->n; i++) {
-		if (i == party->of || clique < 0 || party->dev[i].clique != clique)
+	for (unsigned int i = 0; i < user->n; i++) {
+		if (i == user->of || clique < 0 || user->dev[i].clique != clique)
 			continue;
-		dlend_p2p_promise(party, party->of, i);
-		dlend_p2p_promise(party, i, party->of);
+		dlend_p2p_promise(user, user->of, i);
+		dlend_p2p_promise(user, i, user->of);
 	}
 }
 
-void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party))
+void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_user *user))
 {
-	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
-	struct dlend_p2p_party *party = view ? &view->party : NULL;
+	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_user *user = notifier ? &notifier->user : NULL;
 
 	guard(mutex)(&dlend_offers_lock);
 	guard(mutex)(&dlend_p2p_lock);
 	list_add_tail(&m->node, &dlend_p2p_members);
 	m->joined = true;
-	if (!party || !dlend_p2p_view_collect(view, m))
+	if (!user || !dlend_p2p_view_collect(notifier, m))
 		return;
 	if (choose)
-		choose(party);
-	m->dev.clique = party->dev[party->of].clique;
-	dlend_p2p_promise_all(party);
+		choose(user);
+	m->dev.clique = user->dev[user->of].clique;
+	dlend_p2p_promise_all(user);
 }
 DLEND_EXPORT(dlend_p2p_join);
 
-static int dlend_p2p_emit_doubt(const struct dlend_p2p_party *party, unsigned int i, char *buf,
+static int dlend_p2p_emit_doubt(const struct dlend_p2p_user *user, unsigned int i, char *buf,
 				int at)
 {
-	const struct dlend_p2p_dev *mine = &party->dev[party->of], *other = &party->dev[i];
+	const struct dlend_p2p_dev *mine = &user->dev[user->of], *other = &user->dev[i];
 	struct dlend_p2p_doubt doubt;
 	char name[DLEND_NAME_LEN], text[DLEND_P2P_DOUBT_LEN];
 
-	doubt = dlend_p2p_doubt(&party->fabric, party->dev, party->n, party->of, i);
+	doubt = dlend_p2p_doubt(&user->fabric, user->dev, user->n, user->of, i);
 	dlend_p2p_doubt_text(&doubt, text);
 	if (!*text && mine->clique >= 0 && other->clique >= 0 && mine->clique != other->clique)
 		snprintf(text, sizeof(text), "%s", DLEND_P2P_NO_DOUBT);
@@ -467,21 +470,21 @@ static int dlend_p2p_emit_doubt(const struct dlend_p2p_party *party, unsigned in
 
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 {
-	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
 	unsigned int i;
 	int at = 0;
 
-	if (!view)
+	if (!notifier)
 		return -ENOMEM;
 	guard(mutex)(&dlend_offers_lock);
 	guard(mutex)(&dlend_p2p_lock);
-	if (!m->joined || !dlend_p2p_view_collect(view, m))
+	if (!m->joined || !dlend_p2p_view_collect(notifier, m))
 		return 0;
 	/* Whole lines only. */
-	for (i = 0; i < view->party.n &&
+	for (i = 0; i < notifier->user.n &&
 	     at < PAGE_SIZE - DLEND_P2P_DOUBT_LEN - DLEND_NAME_LEN; i++)
-		if (i != view->party.of)
-			at += dlend_p2p_emit_doubt(&view->party, i, buf, at);
+		if (i != notifier->user.of)
+			at += dlend_p2p_emit_doubt(&notifier->user, i, buf, at);
 	return at;
 }
 DLEND_EXPORT(dlend_p2p_emit_doubts);
@@ -730,7 +733,7 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 	/* When a device leaves its VM, its bookings end. */
 	if (!source || !dlend_edge_end_member(&e->t))
 		return -ENOTCONN;
-	want.party = source->party;
+	want.user = source->user;
 	if (dlend_p2p_booking_find(&dlend_p2p_bookings, &want))
 		return 0;
 	if (!dlend_p2p_booking_fits(&dlend_p2p_bookings, fabric, &want))
@@ -944,14 +947,14 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
-/* Note whether, and where, the device @party->of shall reach a BAR of the device @t. */
-static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar)
+/* Note whether, and where, the device @user->of shall reach a BAR of the device @t. */
+static void dlend_edge_want(const struct dlend_p2p_user *user, unsigned int t, unsigned int bar)
 {
-	const struct dlend_p2p_dev *source = &party->dev[party->of], *target = &party->dev[t];
+	const struct dlend_p2p_dev *source = &user->dev[user->of], *target = &user->dev[t];
 	struct dlend_p2p_wish wish;
 	struct dlend_edge *e;
 
-	if (dlend_p2p_want(party->dev, party->n, (struct dlend_p2p_way){ party->of, t, bar },
+	if (dlend_p2p_want(user->dev, user->n, (struct dlend_p2p_way){ user->of, t, bar },
 			   &wish) != DLEND_P2P_OK)
 		return;
 	e = dlend_edge_find(&source->addr, &target->addr, bar);
@@ -1002,7 +1005,7 @@ static void dlend_edges_note_settled(void)
 }
 
 /* Work out what should be mapped, from what the members publish. */
-static void dlend_edges_want(struct dlend_p2p_party *party)
+static void dlend_edges_want(struct dlend_p2p_user *user)
 {
 	struct dlend_p2p_member *m;
 	unsigned int t, bar;
@@ -1011,11 +1014,11 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	list_for_each_entry(e, &dlend_edges, node)
 		e->want.on = false;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
-		if (!dlend_p2p_collect(m, party))
+		if (!dlend_p2p_collect(m, user))
 			continue;
-		for (t = 0; t < party->n; t++)
+		for (t = 0; t < user->n; t++)
 			for (bar = 0; bar < DLEND_NUM_BARS; bar++)
-				dlend_edge_want(party, t, bar);
+				dlend_edge_want(user, t, bar);
 	}
 	dlend_p2p_changed = false;
 }
@@ -1025,7 +1028,7 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
  * freed.
  * @ms: (out) if there is none: milliseconds until the next try of one; 0: none is to be tried.
  */
-static struct dlend_edge *dlend_edges_next(struct dlend_p2p_party *party, unsigned int *ms)
+static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned int *ms)
 {
 	struct dlend_edge *e, *next;
 	unsigned long now;
@@ -1033,7 +1036,7 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_party *party, unsign
 	guard(mutex)(&dlend_p2p_lock);
 	/* Not at each step: it takes long, and others wait for the lock. */
 	if (dlend_p2p_changed)
-		dlend_edges_want(party);
+		dlend_edges_want(user);
 	dlend_edges_note_settled();
 	/* First unmap: an old mapping may be in the way of a new one. */
 	list_for_each_entry_safe(e, next, &dlend_edges, node) {
@@ -1059,17 +1062,17 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_party *party, unsign
 
 static void dlend_edges_work(struct work_struct *work)
 {
-	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
+	struct dlend_p2p_view *notifier __free(kfree) = kzalloc_obj(*notifier);
 	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
 	struct dlend_edge *e;
 
-	while (view && (e = dlend_edges_next(&view->party, &ms))) {
+	while (notifier && (e = dlend_edges_next(&notifier->user, &ms))) {
 		if (e->have.on) {
 			dlend_edge_unmap(e);
 			continue;
 		}
-		dlend_p2p_view_links(view);
-		dlend_edge_map(e, &view->party.fabric);
+		dlend_p2p_view_links(notifier);
+		dlend_edge_map(e, &notifier->user.fabric);
 	}
 	if (ms)
 		queue_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, msecs_to_jiffies(ms));
@@ -1092,20 +1095,20 @@ void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *sourc
 
 /* What devices reach, for sysfs */
 
-static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar,
+static int dlend_edge_emit(const struct dlend_p2p_user *user, unsigned int t, unsigned int bar,
 			   char *buf, int at)
 {
-	const struct dlend_p2p_dev *target = &party->dev[t];
+	const struct dlend_p2p_dev *target = &user->dev[t];
 	char name[DLEND_NAME_LEN];
 	struct dlend_p2p_wish wish;
 	const struct dlend_edge *e;
 	enum dlend_p2p_why why;
 
-	why = dlend_p2p_want(party->dev, party->n, (struct dlend_p2p_way){ party->of, t, bar },
+	why = dlend_p2p_want(user->dev, user->n, (struct dlend_p2p_way){ user->of, t, bar },
 			     &wish);
 	if (why == DLEND_P2P_NO_BAR)
 		return 0;
-	e = dlend_edge_find(&party->dev[party->of].addr, &target->addr, bar);
+	e = dlend_edge_find(&user->dev[user->of].addr, &target->addr, bar);
 	at += sysfs_emit_at(buf, at, "%s bar%u %#llx %#llx ",
 			    dlend_addr_name(&target->addr, name), bar, target->bar[bar].gpa,
 			    target->bar[bar].size);
@@ -1121,19 +1124,19 @@ static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, 
 
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 {
-	struct dlend_p2p_party *party __free(kfree) = kzalloc_obj(*party);
+	struct dlend_p2p_user *user __free(kfree) = kzalloc_obj(*user);
 	unsigned int t, bar;
 	int at = 0, len;
 
-	if (!party)
+	if (!user)
 		return -ENOMEM;
 	guard(mutex)(&dlend_p2p_lock);
-	if (!m->joined || !dlend_p2p_collect(m, party))
+	if (!m->joined || !dlend_p2p_collect(m, user))
 		return 0;
-	for (t = 0; t < party->n; t++) {
+	for (t = 0; t < user->n; t++) {
 		/* That a device reaches its own BARs is not shown. */
-		for (bar = 0; bar < DLEND_NUM_BARS && t != party->of; bar++) {
-			len = dlend_edge_emit(party, t, bar, buf, at);
+		for (bar = 0; bar < DLEND_NUM_BARS && t != user->of; bar++) {
+			len = dlend_edge_emit(user, t, bar, buf, at);
 			/* Whole lines only. */
 			if (len < PAGE_SIZE - 1)
 				at = max(at, len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Peer-to-peer inside the borrower: the links that other nodes have, and where their NTBs sit; the
- * borrowed devices of each party; and what each of these reaches.  p2p_plan.c decides what should
+ * borrowed devices of each user; and what each of these reaches.  p2p_plan.c decides what should
  * be mapped, and how.
  *
  * dlend_p2p_lock guards all of it.  It is never held while a lender is asked.

@@ -263,7 +263,7 @@ bool dlend_p2p_booking_fits(const struct list_head *list, const struct dlend_p2p
 			continue;
 		if (b->counts)
 			sum += b->bytes;
-		promised = promised || (b->promised && b->party != want->party);
+		promised = promised || (b->promised && b->user != want->user);
 	}
 	return !promised || sum <= dlend_p2p_room(f, want->from, want->to);
 }
@@ -295,13 +295,13 @@ struct dlend_p2p_booking *dlend_p2p_booking_of(const struct list_head *list,
 	return NULL;
 }
 
-u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *party)
+u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *user)
 {
 	const struct dlend_p2p_booking *b;
 	u64 sum = 0;
 
 	list_for_each_entry(b, list, node)
-		if (b->from == from && b->to == to && b->counts && b->party != party)
+		if (b->from == from && b->to == to && b->counts && b->user != user)
 			sum += b->bytes;
 	return sum;
 }
@@ -312,7 +312,7 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
 
 /* Where transfers enter or leave the root complex of a node; @to as in struct dlend_p2p_doubt. */
 struct dlend_p2p_port {
-	u16 to, island;
+	u16 to, p2p_domain;
 };
 
 /* The NTB of node @at that leads to node @to.  Island 0: the node does not say. */
@@ -322,18 +322,18 @@ static struct dlend_p2p_port dlend_p2p_port_to(const struct dlend_p2p_fabric *f,
 
 	while (end < f->end + f->ends && (end->at != at || end->to != to))
 		end++;
-	return (struct dlend_p2p_port){ to, end < f->end + f->ends ? end->island : 0 };
+	return (struct dlend_p2p_port){ to, end < f->end + f->ends ? end->p2p_domain : 0 };
 }
 
-/* Does node @node vouch for the way from @in to @out? */
+/* Does node @node allow the way from @in to @out? */
 static struct dlend_p2p_doubt dlend_p2p_doubt_of_node(u16 node, struct dlend_p2p_port in,
 						      struct dlend_p2p_port out)
 {
 	struct dlend_p2p_doubt doubt = { .node = node, .to = { in.to, out.to } };
 
-	if (!in.island || !out.island)
-		doubt.kind = DLEND_P2P_UNVOUCHED;
-	else if (in.island != out.island)
+	if (!in.p2p_domain || !out.p2p_domain)
+		doubt.kind = DLEND_P2P_NOT_ALLOWED;
+	else if (in.p2p_domain != out.p2p_domain)
 		doubt.kind = DLEND_P2P_APART;
 	return doubt;
 }
@@ -344,7 +344,8 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_way(const struct dlend_p2p_fabr
 						     const struct dlend_p2p_dev *t,
 						     const u16 *node, unsigned int n)
 {
-	struct dlend_p2p_port in = { .island = s->island }, out = { .island = t->island };
+	struct dlend_p2p_port in = { .p2p_domain = s->p2p_domain };
+	struct dlend_p2p_port out = { .p2p_domain = t->p2p_domain };
 	struct dlend_p2p_doubt doubt;
 
 	for (; n > 1; n--, node++) {
@@ -420,7 +421,7 @@ const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text
 	}
 	dlend_p2p_doubt_where(doubt, where, sizeof(where));
 	snprintf(text, DLEND_P2P_DOUBT_LEN,
-		 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
+		 "node %u does not allow transfers between %s%s (dlend_core.p2p_allowed there)",
 		 doubt->node, where,
 		 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
 	return text;

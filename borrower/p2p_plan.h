@@ -20,7 +20,7 @@
  * struct dlend_p2p_booking - room in an aperture for a device's way to a BAR of another one
  * @node: in the list of bookings
  * @from, @to: the aperture that node @to has on its link to node @from
- * @party: owner of both devices; only compared
+ * @user: owner of both devices; only compared
  * @s: the device that reaches
  * @t: the device whose BAR it is
  * @bar: which BAR
@@ -32,7 +32,7 @@
 struct dlend_p2p_booking {
 	struct list_head node;
 	u16 from, to;
-	const void *party;
+	const void *user;
 	struct dlend_addr s, t;
 	unsigned int bar;
 	u64 bytes;
@@ -71,7 +71,7 @@ void dlend_p2p_booking_del(struct list_head *list, struct dlend_p2p_booking *b);
 struct dlend_p2p_booking *dlend_p2p_booking_of(const struct list_head *list,
 					       const struct dlend_addr *addr);
 
-/** dlend_p2p_booked - bytes in the aperture of @to for @from that parties other than @party have */
-u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *party);
+/** dlend_p2p_booked - bytes in the aperture of @to for @from that users other than @user have */
+u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *user);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Aperture: an IOMMU domain of its own for the NTB function, with one range of IO addresses, which
  * is cut into slots.  If this node is its own peer, there is no domain: only records of the
- * mappings in each slot, and views of them.
+ * mappings in each slot, and notifiers of them.
  *
  * Knows the IOMMU API and slots; neither NTB registers, nor VFIO, nor messages.
  */
@@ -35,17 +35,17 @@
  * @lock: guards everything below
  * @live: false once detached: slots are then only numbers
  * @maps: mappings, by IO address
- * @views: struct dlend_view: users that reach something without an IOMMU in between
+ * @notifiers: struct dlend_notifier: users that reach something without an IOMMU in between
  * @slots: offsets: free, in use, in quarantine
  */
 struct dlend_aperture {
 	struct device *dev;
 	struct dlend_paging *pg;
 	u64 base, size;
-	struct mutex lock;		/* live, maps, views, slots */
+	struct mutex lock;		/* live, maps, notifiers, slots */
 	bool live;
 	struct dlend_maps maps;
-	struct list_head views;
+	struct list_head notifiers;
 	struct dlend_slots slots;
 };
 
@@ -62,7 +62,7 @@ MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take
  * Bytes that a mirror maps or unmaps before it releases the lock for a moment: a thread that takes
  * memory away from a guest waits for that lock.
  */
-#define DLEND_VIEW_SHARE	SZ_32M
+#define DLEND_NOTIFIER_SHARE	SZ_32M
 
 /* Whether a device can have an aperture, and where */
 
@@ -246,7 +246,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 		return ERR_PTR(-ENOMEM);
 	ap->size = size;
 	mutex_init(&ap->lock);
-	INIT_LIST_HEAD(&ap->views);
+	INIT_LIST_HEAD(&ap->notifiers);
 	dlend_maps_init(&ap->maps, NULL);
 	err = dlend_slots_init(&ap->slots, size);
 	if (!err && dma_dev)
@@ -263,7 +263,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 /* Under the lock. No device and no processor reaches the range when this returns. */
 static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64 size)
 {
-	dlend_views_unmap(&ap->views, offset, size);
+	dlend_notifiers_unmap(&ap->notifiers, offset, size);
 	return dlend_maps_del(&ap->maps, ap->base + offset, size);
 }
 
@@ -296,7 +296,7 @@ void dlend_aperture_destroy(struct dlend_aperture *ap)
 	dlend_slots_sum(&ap->slots, &st);
 	for (i = 0; i < DLEND_SLOT_KINDS; i++)
 		WARN(st.slots[i], "dlend: %u slots of kind %u in use\n", st.slots[i], i);
-	WARN(!list_empty(&ap->views), "dlend: somebody still has a view of an aperture\n");
+	WARN(!list_empty(&ap->notifiers), "dlend: somebody still has a notifier of an aperture\n");
 	dlend_slots_exit(&ap->slots);
 	mutex_destroy(&ap->lock);
 	kfree(ap);
@@ -452,7 +452,7 @@ static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piec
 	if (err)
 		return err;
 	piece.offset -= ap->base;
-	err = dlend_views_map(&ap->views, &piece);
+	err = dlend_notifiers_map(&ap->notifiers, &piece);
 	if (err)
 		dlend_maps_del(&ap->maps, ap->base + piece.offset, piece.size);
 	return err;
@@ -563,10 +563,11 @@ static bool dlend_aperture_next_piece(struct dlend_aperture *ap, u64 offset, u64
 }
 
 /* Under the lock. Is the range mapped contiguously, to RAM or to a BAR?  A BAR may have holes. */
-static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_view *view, bool mmio,
+static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_notifier *notifier,
+			       bool mmio,
 			       phys_addr_t *phys)
 {
-	u64 offset = view->offset, size = view->size;
+	u64 offset = notifier->offset, size = notifier->size;
 	u64 at = offset, end = offset + size, seen = 0;
 	struct dlend_piece piece;
 
@@ -582,87 +583,88 @@ static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_vie
 	return seen && (mmio || seen == size) ? 0 : -ERANGE;
 }
 
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
-			phys_addr_t *phys)
+int dlend_notifier_register(struct dlend_aperture *ap, struct dlend_notifier *notifier, bool mmio,
+			    phys_addr_t *phys)
 {
 	int err = 0;
 
-	if (!dlend_aperture_inside(ap, view->offset, view->size))
+	if (!dlend_aperture_inside(ap, notifier->offset, notifier->size))
 		return -ERANGE;
 	guard(mutex)(&ap->lock);
 	if (!ap->live)
 		return -ENODEV;
 	if (phys)
-		err = dlend_aperture_look(ap, view, mmio, phys);
+		err = dlend_aperture_look(ap, notifier, mmio, phys);
 	if (!err)
-		list_add_tail(&view->node, &ap->views);
+		list_add_tail(&notifier->node, &ap->notifiers);
 	return err;
 }
 
-void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view)
+void dlend_notifier_unregister(struct dlend_aperture *ap, struct dlend_notifier *notifier)
 {
 	guard(mutex)(&ap->lock);
-	list_del(&view->node);
+	list_del(&notifier->node);
 }
 
 /*
- * Under the lock.  Extend @view, and map into it, until it ends at @end or DLEND_VIEW_SHARE bytes
- * were mapped.  It grows by whole pieces, so that no large page is cut.
+ * Under the lock.  Extend @notifier, and map into it, until it ends at @end or DLEND_NOTIFIER_SHARE
+ * bytes were mapped.  It grows by whole pieces, so that no large page is cut.
  */
-static int dlend_aperture_view_grow(struct dlend_aperture *ap, struct dlend_view *view, u64 end)
+static int dlend_notifier_grow(struct dlend_aperture *ap, struct dlend_notifier *notifier, u64 end)
 {
-	u64 from = view->offset + view->size, at = from;
+	u64 from = notifier->offset + notifier->size, at = from;
 	struct dlend_piece piece;
 	int err = 0;
 
-	while (!err && at - from < DLEND_VIEW_SHARE &&
+	while (!err && at - from < DLEND_NOTIFIER_SHARE &&
 	       dlend_aperture_next_piece(ap, at, end, &piece)) {
-		err = view->ops->map(view, piece.offset - view->offset, &piece);
+		err = notifier->ops->map(notifier, piece.offset - notifier->offset, &piece);
 		if (!err)
 			at = piece.offset + piece.size;
 	}
-	/* From now on the view is told of new mappings in this part. */
-	view->size = (at - from < DLEND_VIEW_SHARE ? end : at) - view->offset;
+	/* From now on the notifier is told of new mappings in this part. */
+	notifier->size = (at - from < DLEND_NOTIFIER_SHARE ? end : at) - notifier->offset;
 	if (!err)
 		return 0;
-	view->ops->unmap(view, 0, at - view->offset);
-	view->size = 0;
+	notifier->ops->unmap(notifier, 0, at - notifier->offset);
+	notifier->size = 0;
 	return err;
 }
 
-void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view)
+void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_notifier *notifier)
 {
 	bool more;
 
 	do {
 		mutex_lock(&ap->lock);
-		more = dlend_view_shrink(view, DLEND_VIEW_SHARE);
+		more = dlend_notifier_shrink(notifier, DLEND_NOTIFIER_SHARE);
 		if (!more)
-			list_del(&view->node);
+			list_del(&notifier->node);
 		mutex_unlock(&ap->lock);
 		cond_resched();
 	} while (more);
 }
 
-int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size)
+int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_notifier *notifier, u64 offset,
+			  u64 size)
 {
 	int err;
 
 	if (!dlend_aperture_inside(ap, offset, size))
 		return -ERANGE;
-	view->offset = offset;
-	view->size = 0;
+	notifier->offset = offset;
+	notifier->size = 0;
 	mutex_lock(&ap->lock);
-	list_add_tail(&view->node, &ap->views);
+	list_add_tail(&notifier->node, &ap->notifiers);
 	mutex_unlock(&ap->lock);
 	do {
 		mutex_lock(&ap->lock);
-		err = dlend_aperture_view_grow(ap, view, offset + size);
+		err = dlend_notifier_grow(ap, notifier, offset + size);
 		mutex_unlock(&ap->lock);
 		cond_resched();
-	} while (!err && view->size < size);
+	} while (!err && notifier->size < size);
 	if (err)
-		dlend_aperture_unview(ap, view);
+		dlend_notifier_unregister(ap, notifier);
 	return err;
 }
 

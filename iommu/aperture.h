@@ -12,9 +12,9 @@ struct seq_file;
  * Locks of iommu/, outermost first:
  *
  *   dlend_domain.lock		domain.c, mutex: claims and mirrors of a lent group's domain
- *   dlend_aperture.lock	aperture.c, mutex: slots, mappings and views.  Taken under a
+ *   dlend_aperture.lock	aperture.c, mutex: slots, mappings and notifiers.  Taken under a
  *				domain's lock when a mirror begins or ends
- *   locks of views		taken by their ops, under the aperture's lock: the lock of interrupt
+ *   locks of notifiers		taken by their ops, under the aperture's lock: the lock of interrupt
  *				sources (ntb/irq_source.c), and the lock behind which a guest's BARs
  *				are unmapped (dlend_window.revoked())
  */
@@ -22,7 +22,7 @@ struct seq_file;
 /**
  * dlend_aperture_create - make an empty aperture
  * @dma_dev: device whose accesses arrive (the NTB's function); NULL: this node itself is the peer,
- *	no device's accesses arrive, and mapped memory is reached by views only
+ *	no device's accesses arrive, and mapped memory is reached by notifiers only
  * @size: (in) bytes wanted, as the NTB window has; page multiple
  * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
  * @shared: (in) the device's driver does DMA of its own
@@ -41,7 +41,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 
 /**
  * dlend_aperture_destroy - unmap everything, detach, free
- * @ap: aperture; no slot is in use, and there are no views
+ * @ap: aperture; no slot is in use, and there are no notifiers
  *
  * Context: process, may sleep.
  */
@@ -93,32 +93,32 @@ void dlend_aperture_detach(struct dlend_aperture *ap);
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
- * dlend_aperture_view - find the memory behind a range, and be told when it is unmapped
+ * dlend_notifier_register - find the memory behind a range, and be told when it is unmapped
  * @ap: aperture
- * @view: (in) its ops, offset and size are set
+ * @notifier: (in) its ops, offset and size are set
  * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
- * @phys: (out) physical address of the view's offset; NULL: whatever is there
+ * @phys: (out) physical address of the notifier's offset; NULL: whatever is there
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -ERANGE if something else or nothing is there, or it is not contiguous, or the range
  * is outside the aperture; -ENODEV the aperture is detached.
  */
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
-			phys_addr_t *phys);
+int dlend_notifier_register(struct dlend_aperture *ap, struct dlend_notifier *notifier, bool mmio,
+			    phys_addr_t *phys);
 
 /**
- * dlend_aperture_unview - no op of a view runs any more when this returns
+ * dlend_notifier_unregister - no op of a notifier runs any more when this returns
  * @ap: aperture
- * @view: view, after dlend_aperture_view()
+ * @notifier: notifier, after dlend_notifier_register()
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
-void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
+void dlend_notifier_unregister(struct dlend_aperture *ap, struct dlend_notifier *notifier);
 
 /**
- * dlend_aperture_mirror - a view of everything in a range, mapped or not, now and later
+ * dlend_aperture_mirror - a notifier of everything in a range, mapped or not, now and later
  * @ap: aperture
- * @view: (in, out) with both ops; map() has been called for all that there is when this returns
+ * @notifier: (in, out) with both ops; map() has been called for all that there is when this returns
  * @offset: (in) in the aperture, page aligned
  * @size: (in) bytes, page multiple
  *
@@ -126,17 +126,18 @@ void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -ERANGE outside the aperture; or the error of map(), and nothing is left of it.
  */
-int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size);
+int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_notifier *notifier, u64 offset,
+			  u64 size);
 
 /**
  * dlend_aperture_unmirror - end a mirror: its unmap() was called for everything when this returns
  * @ap: aperture
- * @view: mirror; none of its ops runs any more
+ * @notifier: mirror; none of its ops runs any more
  *
  * It ends piece by piece, so that a thread that unmaps memory does not wait long for the lock.
  * Context: process, may sleep; takes the aperture's lock.
  */
-void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);
+void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_notifier *notifier);
 
 /**
  * dlend_aperture_paging - keep the domain that an aperture is in

@@ -23,27 +23,27 @@
 /* Page tables */
 
 /* Kinds of tables; of each kind, the bits of the range that one table maps. */
-enum { DLEND_TOUCHED_2M, DLEND_TOUCHED_1G, DLEND_TOUCHED_512G };
-static const unsigned int dlend_touched_bits[] = { 21, 30, 39 };
-#define DLEND_TOUCHED_MAX_BITS	(21 + 31)	/* an IDA's numbers have 31 bits */
+enum { DLEND_PT_QUOTA_2M, DLEND_PT_QUOTA_1G, DLEND_PT_QUOTA_512G };
+static const unsigned int dlend_pt_quota_bits[] = { 21, 30, 39 };
+#define DLEND_PT_QUOTA_MAX_BITS	(21 + 31)	/* an IDA's numbers have 31 bits */
 
-void dlend_touched_init(struct dlend_touched *t)
+void dlend_pt_quota_init(struct dlend_pt_quota *t)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->of); i++)
 		ida_init(&t->of[i]);
 	t->tables = 0;
 }
 
-void dlend_touched_free(struct dlend_touched *t)
+void dlend_pt_quota_free(struct dlend_pt_quota *t)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(t->of); i++)
 		ida_destroy(&t->of[i]);
 	t->tables = 0;
 }
 
-static int dlend_touched_table(struct dlend_touched *t, unsigned int kind, u64 at, u64 most)
+static int dlend_pt_quota_table(struct dlend_pt_quota *t, unsigned int kind, u64 at, u64 most)
 {
-	unsigned int number = at >> dlend_touched_bits[kind];
+	unsigned int number = at >> dlend_pt_quota_bits[kind];
 	int err = ida_alloc_range(&t->of[kind], number, number, GFP_KERNEL_ACCOUNT);
 
 	/* It was touched before. */
@@ -60,47 +60,47 @@ static int dlend_touched_table(struct dlend_touched *t, unsigned int kind, u64 a
 }
 
 /* A table of 1 GiB, and the one above it. */
-static int dlend_touched_1g(struct dlend_touched *t, u64 at, u64 most)
+static int dlend_pt_quota_1g(struct dlend_pt_quota *t, u64 at, u64 most)
 {
-	return dlend_touched_table(t, DLEND_TOUCHED_512G, at, most) ?:
-	       dlend_touched_table(t, DLEND_TOUCHED_1G, at, most);
+	return dlend_pt_quota_table(t, DLEND_PT_QUOTA_512G, at, most) ?:
+	       dlend_pt_quota_table(t, DLEND_PT_QUOTA_1G, at, most);
 }
 
-static int dlend_touched_all(struct dlend_touched *t, u64 first, u64 last, u64 most)
+static int dlend_pt_quota_all(struct dlend_pt_quota *t, u64 first, u64 last, u64 most)
 {
 	int err = 0;
 	u64 at;
 
 	for (at = ALIGN_DOWN(first, SZ_2M); at <= last && !err; at += SZ_2M) {
 		if (at <= first || IS_ALIGNED(at, SZ_1G)) {
-			err = dlend_touched_1g(t, at, most);
+			err = dlend_pt_quota_1g(t, at, most);
 			cond_resched();
 		}
-		err = err ?: dlend_touched_table(t, DLEND_TOUCHED_2M, at, most);
+		err = err ?: dlend_pt_quota_table(t, DLEND_PT_QUOTA_2M, at, most);
 	}
 	return err;
 }
 
 /* @at: the first or last address; @edge: the border, which may be in the middle of tables. */
-static int dlend_touched_edge(struct dlend_touched *t, u64 at, u64 edge, u64 most)
+static int dlend_pt_quota_edge(struct dlend_pt_quota *t, u64 at, u64 edge, u64 most)
 {
 	int err = 0;
 
-	if (!IS_ALIGNED(edge, BIT_ULL(dlend_touched_bits[DLEND_TOUCHED_512G])))
-		err = dlend_touched_1g(t, at, most);
+	if (!IS_ALIGNED(edge, BIT_ULL(dlend_pt_quota_bits[DLEND_PT_QUOTA_512G])))
+		err = dlend_pt_quota_1g(t, at, most);
 	if (!err && !IS_ALIGNED(edge, SZ_2M))
-		err = dlend_touched_table(t, DLEND_TOUCHED_2M, at, most);
+		err = dlend_pt_quota_table(t, DLEND_PT_QUOTA_2M, at, most);
 	return err;
 }
 
-int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces, u64 most)
+int dlend_pt_quota_add(struct dlend_pt_quota *t, u64 first, u64 last, bool pieces, u64 most)
 {
-	if (last >> DLEND_TOUCHED_MAX_BITS)
+	if (last >> DLEND_PT_QUOTA_MAX_BITS)
 		return -ERANGE;
 	if (pieces)
-		return dlend_touched_all(t, first, last, most);
-	return dlend_touched_edge(t, first, first, most) ?:
-	       dlend_touched_edge(t, last, last + 1, most);
+		return dlend_pt_quota_all(t, first, last, most);
+	return dlend_pt_quota_edge(t, first, first, most) ?:
+	       dlend_pt_quota_edge(t, last, last + 1, most);
 }
 
 /* Claims */
@@ -139,7 +139,7 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 {
 	*c = (struct dlend_claims) { .pg = pg, .ops = ops, .live = RB_ROOT_CACHED };
 	dlend_maps_init(&c->maps, pg);
-	dlend_touched_init(&c->touched);
+	dlend_pt_quota_init(&c->pt_quota);
 }
 
 /* Do both lead to the same place?  Then it makes no difference to a device which one is live. */
@@ -190,11 +190,12 @@ static int dlend_claims_touch_parts(struct dlend_claims *c, const struct dlend_d
 	int err = 0;
 
 	if (r->ap || r->hole >= r->hole_end)
-		return dlend_touched_add(&c->touched, r->iova, last, pieces, most);
+		return dlend_pt_quota_add(&c->pt_quota, r->iova, last, pieces, most);
 	if (r->hole)
-		err = dlend_touched_add(&c->touched, r->iova, r->iova + r->hole - 1, pieces, most);
+		err = dlend_pt_quota_add(&c->pt_quota, r->iova, r->iova + r->hole - 1, pieces,
+					 most);
 	if (!err && r->hole_end < r->size)
-		err = dlend_touched_add(&c->touched, r->iova + r->hole_end, last, pieces, most);
+		err = dlend_pt_quota_add(&c->pt_quota, r->iova + r->hole_end, last, pieces, most);
 	return err;
 }
 
@@ -445,6 +446,6 @@ void dlend_claims_end(struct dlend_claims *c)
 			dlend_dma_claim_end(c, claim);
 		dlend_dma_claim_end(c, live);
 	}
-	dlend_touched_free(&c->touched);
+	dlend_pt_quota_free(&c->pt_quota);
 	WARN_ON(c->nr || c->maps.nr);
 }

@@ -29,23 +29,23 @@ struct dlend_claims;
  */
 
 /**
- * struct dlend_touched - tables that may stay
+ * struct dlend_pt_quota - tables that may stay
  * @of: numbers of the tables that map 2 MiB each, 1 GiB, 512 GiB
  * @tables: how many these are in all, of 4 KiB
  */
-struct dlend_touched {
+struct dlend_pt_quota {
 	struct ida of[3];
 	u64 tables;
 };
 
-/** dlend_touched_init - no table. Context: any. */
-void dlend_touched_init(struct dlend_touched *t);
+/** dlend_pt_quota_init - no table. Context: any. */
+void dlend_pt_quota_init(struct dlend_pt_quota *t);
 
-/** dlend_touched_free - forget all of them. Context: process. */
-void dlend_touched_free(struct dlend_touched *t);
+/** dlend_pt_quota_free - forget all of them. Context: process. */
+void dlend_pt_quota_free(struct dlend_pt_quota *t);
 
 /**
- * dlend_touched_add - a range is going to be mapped, and to be unmapped by one call
+ * dlend_pt_quota_add - a range is going to be mapped, and to be unmapped by one call
  * @t: tables
  * @first: (in) first address
  * @last: (in) last address
@@ -55,7 +55,7 @@ void dlend_touched_free(struct dlend_touched *t);
  * An address that was touched before costs nothing. If this fails, some of the range counts as
  * touched. Context: process, may sleep. Return: 0; -ENOSPC; -ERANGE beyond 4 PiB; -ENOMEM.
  */
-int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces, u64 most);
+int dlend_pt_quota_add(struct dlend_pt_quota *t, u64 first, u64 last, bool pieces, u64 most);
 
 /*
  * A guest's memory is some hundred ranges.  Without a limit a borrower could use up this host's
@@ -94,7 +94,7 @@ struct dlend_claims_ops {
  * @nr: claims in all
  * @bytes: of live claims, by kind of owner
  * @most: most bytes of live claims that there were at once
- * @touched: page tables that may have been left
+ * @pt_quota: page tables that may have been left
  * @blocked: dlend_claims_block() was called
  */
 struct dlend_claims {
@@ -105,7 +105,7 @@ struct dlend_claims {
 	unsigned int nr;
 	u64 bytes[DLEND_OWNER_KINDS];
 	u64 most;
-	struct dlend_touched touched;
+	struct dlend_pt_quota pt_quota;
 	bool blocked;
 };
 

@@ -36,20 +36,21 @@ struct dlend_domain {
 
 /*
  * struct dlend_mirror - a range of the domain with the same mappings as a part of an aperture
- * @maps: of this range, in the domain; guarded by the aperture's lock while @view is registered
+ * @maps: of this range, in the domain; guarded by the aperture's lock while @notifier is registered
  */
 struct dlend_mirror {
 	struct list_head node;
-	struct dlend_view view;
+	struct dlend_notifier notifier;
 	struct dlend_aperture *ap;
 	u64 iova;
 	u32 prot;
 	struct dlend_maps maps;
 };
 
-static int dlend_mirror_map(struct dlend_view *view, u64 at, const struct dlend_piece *piece)
+static int dlend_mirror_map(struct dlend_notifier *notifier, u64 at,
+			    const struct dlend_piece *piece)
 {
-	struct dlend_mirror *m = container_of(view, struct dlend_mirror, view);
+	struct dlend_mirror *m = container_of(notifier, struct dlend_mirror, notifier);
 	struct dlend_piece mine = *piece;
 
 	mine.offset = m->iova + at;
@@ -57,14 +58,14 @@ static int dlend_mirror_map(struct dlend_view *view, u64 at, const struct dlend_
 	return mine.prot ? dlend_maps_add(&m->maps, &mine) : 0;
 }
 
-static void dlend_mirror_unmap(struct dlend_view *view, u64 at, u64 size)
+static void dlend_mirror_unmap(struct dlend_notifier *notifier, u64 at, u64 size)
 {
-	struct dlend_mirror *m = container_of(view, struct dlend_mirror, view);
+	struct dlend_mirror *m = container_of(notifier, struct dlend_mirror, notifier);
 
 	dlend_maps_del(&m->maps, m->iova + at, size);
 }
 
-static const struct dlend_view_ops dlend_mirror_ops = {
+static const struct dlend_notifier_ops dlend_mirror_ops = {
 	.map = dlend_mirror_map,
 	.unmap = dlend_mirror_unmap,
 };
@@ -77,12 +78,12 @@ static void *dlend_mirror_begin(struct dlend_claims *c, const struct dlend_dma_r
 
 	if (!m)
 		return ERR_PTR(-ENOMEM);
-	m->view.ops = &dlend_mirror_ops;
+	m->notifier.ops = &dlend_mirror_ops;
 	m->ap = r->ap;
 	m->iova = r->iova;
 	m->prot = r->prot;
 	dlend_maps_init(&m->maps, dom->pg);
-	err = dlend_aperture_mirror(r->ap, &m->view, r->offset, r->size);
+	err = dlend_aperture_mirror(r->ap, &m->notifier, r->offset, r->size);
 	if (err) {
 		kfree(m);
 		return ERR_PTR(err);
@@ -97,7 +98,7 @@ static void dlend_mirror_end(struct dlend_claims *c, void *mirror)
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
 	struct dlend_mirror *m = mirror;
 
-	dlend_aperture_unmirror(m->ap, &m->view);
+	dlend_aperture_unmirror(m->ap, &m->notifier);
 	list_del(&m->node);
 	dom->nr_mirrors--;
 	kfree(m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size; and views of an
+ * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size; and notifiers of an
  * aperture.
  *
  * Pure: numbers, and the domain behind the functions of paging.h; neither slots nor guests nor
@@ -448,7 +448,7 @@ bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piec
 	return true;
 }
 
-u64 dlend_maps_book_bytes(const struct dlend_maps *m)
+u64 dlend_maps_table_bytes(const struct dlend_maps *m)
 {
 	/* A scattered page has one of the XA_CHUNK_SIZE entries of an xarray's node. */
 	return m->nr * (u64)sizeof(struct dlend_run) + m->nr_pages * sizeof(struct xa_node) /
@@ -459,7 +459,7 @@ void dlend_maps_show(struct dlend_maps *m, struct seq_file *f)
 {
 	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\nbook_bytes: %llu\n",
 		   m->nr, m->bytes, m->pages.n4k, m->pages.n2m, m->pages.n1g,
-		   dlend_maps_book_bytes(m));
+		   dlend_maps_table_bytes(m));
 }
 
 /* Views */
@@ -479,51 +479,55 @@ bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 	return true;
 }
 
-static void dlend_view_unmap(struct dlend_view *view, u64 offset, u64 size)
+static void dlend_notifier_unmap(struct dlend_notifier *notifier, u64 offset, u64 size)
 {
-	u64 from = max(view->offset, offset);
-	u64 to = min(view->offset + view->size, offset + size);
+	u64 from = max(notifier->offset, offset);
+	u64 to = min(notifier->offset + notifier->size, offset + size);
 
 	if (from < to)
-		view->ops->unmap(view, from - view->offset, to - from);
+		notifier->ops->unmap(notifier, from - notifier->offset, to - from);
 }
 
-int dlend_views_map(struct list_head *views, const struct dlend_piece *piece)
+int dlend_notifiers_map(struct list_head *notifiers, const struct dlend_piece *piece)
 {
-	struct dlend_view *view;
+	struct dlend_notifier *notifier;
 	struct dlend_piece part;
 	int err = 0;
 
-	list_for_each_entry(view, views, node) {
-		if (!view->ops->map || !dlend_piece_clip(piece, view->offset, view->size, &part))
+	list_for_each_entry(notifier, notifiers, node) {
+		if (!notifier->ops->map ||
+		    !dlend_piece_clip(piece, notifier->offset, notifier->size, &part))
 			continue;
-		err = view->ops->map(view, part.offset - view->offset, &part);
+		err = notifier->ops->map(notifier, part.offset - notifier->offset, &part);
 		if (err)
 			break;
 	}
 	if (!err)
 		return 0;
-	/* The view that failed has nothing of the piece; the views before it unmap it again. */
-	list_for_each_entry_continue_reverse(view, views, node)
-		if (view->ops->map)
-			dlend_view_unmap(view, piece->offset, piece->size);
+	/*
+	 * The notifier that failed has nothing of the piece; the notifiers before it unmap it
+	 * again.
+	 */
+	list_for_each_entry_continue_reverse(notifier, notifiers, node)
+		if (notifier->ops->map)
+			dlend_notifier_unmap(notifier, piece->offset, piece->size);
 	return err;
 }
 
-void dlend_views_unmap(struct list_head *views, u64 offset, u64 size)
+void dlend_notifiers_unmap(struct list_head *notifiers, u64 offset, u64 size)
 {
-	struct dlend_view *view;
+	struct dlend_notifier *notifier;
 
-	list_for_each_entry(view, views, node)
-		dlend_view_unmap(view, offset, size);
+	list_for_each_entry(notifier, notifiers, node)
+		dlend_notifier_unmap(notifier, offset, size);
 }
 
-bool dlend_view_shrink(struct dlend_view *view, u64 share)
+bool dlend_notifier_shrink(struct dlend_notifier *notifier, u64 share)
 {
-	u64 size = view->size - min(view->size, share);
+	u64 size = notifier->size - min(notifier->size, share);
 
-	if (size < view->size)
-		view->ops->unmap(view, size, view->size - size);
-	view->size = size;
+	if (size < notifier->size)
+		notifier->ops->unmap(notifier, size, notifier->size - size);
+	notifier->size = size;
 	return size;
 }

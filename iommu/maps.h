@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Records of the mappings in one IOMMU domain, with their page sizes; and views, which are told of
- * mappings and unmappings in a part of an aperture.
+ * Records of the mappings in one IOMMU domain, with their page sizes; and notifiers, which are told
+ * of mappings and unmappings in a part of an aperture.
  *
  * The IOMMU API does not tell which pages it has used, and cannot split a large page.  To unmap a
  * part of one, all of it is unmapped and the rest is mapped again; a device that accesses the rest
@@ -10,7 +10,7 @@
  *
  * A peer reaches an aperture through the IOMMU of the NTB, which blocks accesses to unmapped
  * memory.  On the loop there is no IOMMU in between.  So each user that reaches a part directly has
- * a view of that part, and stops its accesses before an unmapping returns.
+ * a notifier of that part, and stops its accesses before an unmapping returns.
  *
  * The caller serialises.
  */
@@ -154,43 +154,45 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
  */
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece);
 
-/** dlend_maps_book_bytes - bytes of memory for these records, not for page tables. Context: any. */
-u64 dlend_maps_book_bytes(const struct dlend_maps *m);
+/**
+ * dlend_maps_table_bytes - bytes of memory for these records, not for page tables. Context: any.
+ */
+u64 dlend_maps_table_bytes(const struct dlend_maps *m);
 
 /** dlend_maps_show - counters, for debugfs. Context: process. */
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f);
 
 /**
- * dlend_views_map - tell all views that something was mapped, each of its own part
- * @views: (in) list of struct dlend_view
+ * dlend_notifiers_map - tell all notifiers that something was mapped, each of its own part
+ * @notifiers: (in) list of struct dlend_notifier
  * @piece: (in) the new mapping, with its offset in the aperture
  *
  * Context: process, may sleep; the caller serialises.
- * Return: 0; or the error of a view: the views before it have been told to unmap it again.
+ * Return: 0; or the error of a notifier: the notifiers before it have been told to unmap it again.
  */
-int dlend_views_map(struct list_head *views, const struct dlend_piece *piece);
+int dlend_notifiers_map(struct list_head *notifiers, const struct dlend_piece *piece);
 
 /**
- * dlend_views_unmap - tell all views that something goes
- * @views: (in) list of struct dlend_view
+ * dlend_notifiers_unmap - tell all notifiers that something goes
+ * @notifiers: (in) list of struct dlend_notifier
  * @offset: (in) in the aperture, bytes
  * @size: (in) bytes
  *
- * It is not reached through any view when this returns.
+ * It is not reached through any notifier when this returns.
  * Context: process, may sleep; the caller serialises.
  */
-void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);
+void dlend_notifiers_unmap(struct list_head *notifiers, u64 offset, u64 size);
 
 /**
- * dlend_view_shrink - let a view give up its end
- * @view: view
+ * dlend_notifier_shrink - let a notifier give up its end
+ * @notifier: notifier
  * @share: (in) bytes to give up, at most
  *
- * The view unmaps these bytes first, and is told nothing about them after that.  So if they are
- * unmapped in the aperture, too, either the view is told, or it does not reach them any more.
+ * The notifier unmaps these bytes first, and is told nothing about them after that.  So if they are
+ * unmapped in the aperture, too, either the notifier is told, or it does not reach them any more.
  * Context: process, may sleep; the caller serialises. Return: is any of it left?
  */
-bool dlend_view_shrink(struct dlend_view *view, u64 share);
+bool dlend_notifier_shrink(struct dlend_notifier *notifier, u64 share);
 
 /**
  * dlend_piece_clip - the part of a piece that lies in a range

@@ -2,7 +2,7 @@
 /*
  * Raw slots: dlend/raw_slot.h.
  *
- * A raw slot has a view of its slot, so it is told when the aperture is detached or the slot is
+ * A raw slot has a notifier of its slot, so it is told when the aperture is detached or the slot is
  * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock; its user
  * has a reference on the domain.
  *
@@ -46,7 +46,7 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
 struct dlend_raw_slot {
 	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
-	struct dlend_view view;
+	struct dlend_notifier notifier;
 	u64 base;
 	struct iommu_domain *domain;
 	enum dlend_raw_phase phase;
@@ -116,9 +116,9 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
  * The aperture's lock is held.  The first call cuts the whole slot.  If the user unmaps pages
  * during the cut, these are out of reach when the user's call returns, as always.
  */
-static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
+static void dlend_raw_slot_lost(struct dlend_notifier *notifier, u64 at, u64 size)
 {
-	struct dlend_raw_slot *raw = container_of(view, struct dlend_raw_slot, view);
+	struct dlend_raw_slot *raw = container_of(notifier, struct dlend_raw_slot, notifier);
 	u64 done, end = raw->slot->size;
 
 	if (raw->phase != DLEND_RAW_OPEN)
@@ -135,7 +135,7 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 	synchronize_srcu(&dlend_raw_srcu);
 }
 
-static const struct dlend_view_ops dlend_raw_slot_view_ops = {
+static const struct dlend_notifier_ops dlend_raw_slot_notifier_ops = {
 	.unmap = dlend_raw_slot_lost,
 };
 
@@ -169,10 +169,10 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 		goto free_raw;
 	}
 	raw->base = dlend_aperture_base(ap) + raw->slot->offset;
-	raw->view.ops = &dlend_raw_slot_view_ops;
-	raw->view.offset = raw->slot->offset;
-	raw->view.size = raw->slot->size;
-	err = dlend_aperture_view(ap, &raw->view, false, NULL);
+	raw->notifier.ops = &dlend_raw_slot_notifier_ops;
+	raw->notifier.offset = raw->slot->offset;
+	raw->notifier.size = raw->slot->size;
+	err = dlend_notifier_register(ap, &raw->notifier, false, NULL);
 	if (err)
 		goto free_slot;
 	return raw;
@@ -185,16 +185,16 @@ free_raw:
 }
 DLEND_EXPORT(dlend_raw_slot_open);
 
-void dlend_raw_slot_cut(struct dlend_raw_slot *raw)
+void dlend_raw_slot_revoke(struct dlend_raw_slot *raw)
 {
 	dlend_slot_unmap(raw->slot, 0, raw->slot->size);
 }
-DLEND_EXPORT(dlend_raw_slot_cut);
+DLEND_EXPORT(dlend_raw_slot_revoke);
 
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
 {
-	dlend_raw_slot_cut(raw);
-	dlend_aperture_unview(raw->ap, &raw->view);
+	dlend_raw_slot_revoke(raw);
+	dlend_notifier_unregister(raw->ap, &raw->notifier);
 	dlend_slot_free(raw->slot, acked);
 	kfree(raw);
 }

@@ -239,13 +239,13 @@ int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dle
  * of its configuration space.
  */
 
-static bool lend_claim_device_config = true;
-module_param_named(device_config, lend_claim_device_config, bool, 0644);
+static bool lend_bind_device_config = true;
+module_param_named(device_config, lend_bind_device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
 		 "Let borrowers write configuration space that belongs to no capability, as vfio-pci lets guests: some drivers need that (read when a device is bound; default: on)");
 
 /* Owner of the DMA of every group that is lent. */
-static const char lend_claim_owner[] = "dlend-lender";
+static const char lend_bind_owner[] = "dlend-lender";
 
 /*
  * A BAR smaller than a page can be mapped only if nothing else is in its page.  To keep it so, the
@@ -253,7 +253,7 @@ static const char lend_claim_owner[] = "dlend-lender";
  * request_mem_region() would be wrong: it would also succeed where the rest of the page is inside a
  * BAR that no driver has claimed.
  */
-static void lend_claim_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
+static void lend_bind_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
 {
 	const struct resource *res = &pdev->resource[i];
 	struct resource *pad = NULL;
@@ -276,7 +276,7 @@ static void lend_claim_small_bar(struct pci_dev *pdev, unsigned int i, struct le
 	bar->flags |= DLEND_BAR_F_MAPPABLE;
 }
 
-static void lend_claim_bar(struct lend_fn *fn, unsigned int i)
+static void lend_bind_bar(struct lend_fn *fn, unsigned int i)
 {
 	struct lend_bar *bar = &fn->bar[i];
 	struct resource *res = &fn->pdev->resource[i];
@@ -297,7 +297,7 @@ static void lend_claim_bar(struct lend_fn *fn, unsigned int i)
 		return;
 	bar->phys = res->start;
 	if (bar->size < PAGE_SIZE) {
-		lend_claim_small_bar(fn->pdev, i, bar);
+		lend_bind_small_bar(fn->pdev, i, bar);
 	} else if (PAGE_ALIGNED(bar->phys)) {
 		bar->span = bar->size;
 		bar->flags |= DLEND_BAR_F_MAPPABLE;
@@ -308,7 +308,7 @@ static void lend_claim_bar(struct lend_fn *fn, unsigned int i)
  * Mark the BAR that holds one of the two MSI-X structures.  Where no interrupt remapping checks
  * what the table says, borrowers must not reach the table.
  */
-static void lend_claim_msix_part(struct lend_fn *fn, u32 where, u64 size, bool table)
+static void lend_bind_msix_part(struct lend_fn *fn, u32 where, u64 size, bool table)
 {
 	unsigned int i = where & PCI_MSIX_TABLE_BIR;
 	u64 offset = where & PCI_MSIX_TABLE_OFFSET;
@@ -324,7 +324,7 @@ static void lend_claim_msix_part(struct lend_fn *fn, u32 where, u64 size, bool t
 	bar->hole_end = min(bar->span, round_up(offset + size, PAGE_SIZE));
 }
 
-static void lend_claim_msix(struct lend_fn *fn)
+static void lend_bind_msix(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int vectors = pci_msix_vec_count(pdev);
@@ -335,9 +335,9 @@ static void lend_claim_msix(struct lend_fn *fn)
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
 	/* All of the table, also the vectors that this host does not give. */
-	lend_claim_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
+	lend_bind_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
 	/* The PBA has a bit for each vector, in words of 64 bits. */
-	lend_claim_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
+	lend_bind_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
 }
 
 /*
@@ -345,7 +345,7 @@ static void lend_claim_msix(struct lend_fn *fn)
  * quirk of a bridge above or an admin (msi_bus) may forbid them, and without interrupt remapping a
  * device gets one MSI only.  A guest must not see vectors that it cannot have.
  */
-static unsigned int lend_claim_vectors(struct pci_dev *pdev, unsigned int type)
+static unsigned int lend_bind_vectors(struct pci_dev *pdev, unsigned int type)
 {
 	int got = pci_alloc_irq_vectors(pdev, 1, DLEND_MAX_VECTORS, type);
 
@@ -355,27 +355,27 @@ static unsigned int lend_claim_vectors(struct pci_dev *pdev, unsigned int type)
 	return got;
 }
 
-void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
+void lend_bind_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u8 pin = 0;
 
-	fn->nr_msi = lend_claim_vectors(pdev, PCI_IRQ_MSI);
+	fn->nr_msi = lend_bind_vectors(pdev, PCI_IRQ_MSI);
 	if (fn->nr_msi)
 		fn->nr_msi = rounddown_pow_of_two(fn->nr_msi);
-	fn->nr_msix = lend_claim_vectors(pdev, PCI_IRQ_MSIX);
+	fn->nr_msix = lend_bind_vectors(pdev, PCI_IRQ_MSIX);
 	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
 	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
 	fn->isolated_msi = iommu_group_has_isolated_msi(iommu);
 	lend_irq_init(fn);
-	lend_claim_msix(fn);
+	lend_bind_msix(fn);
 }
 
 /*
  * The 4 KiB are read as they are after a reset; then the addresses of this host are removed.
  * Registers that the device does not have are all ones, as on a bus.
  */
-static void lend_claim_snapshot(struct lend_fn *fn)
+static void lend_bind_snapshot(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u32 value;
@@ -386,14 +386,14 @@ static void lend_claim_snapshot(struct lend_fn *fn)
 		pci_read_config_dword(pdev, at, &value);
 		put_unaligned_le32(value, fn->snapshot + at);
 	}
-	lend_cfgfilter_init(&fn->filter, fn->snapshot, lend_claim_device_config);
+	lend_cfgfilter_init(&fn->filter, fn->snapshot, lend_bind_device_config);
 	for (at = 0; at < DLEND_CFG_SIZE; at++)
 		fn->snapshot[at] &= ~fn->filter.hide[at];
 	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
 }
 
 /* BARs that have an address.  I/O ports are not lent, and a host may be short of them. */
-static int lend_claim_select(struct pci_dev *pdev)
+static int lend_bind_select(struct pci_dev *pdev)
 {
 	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
 
@@ -403,7 +403,7 @@ static int lend_claim_select(struct pci_dev *pdev)
 	return bars & (BIT(PCI_STD_NUM_BARS) - 1);
 }
 
-void lend_claim_release(struct lend_fn *fn)
+void lend_bind_release(struct lend_fn *fn)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (fn->bar[i].pad) {
@@ -418,12 +418,12 @@ void lend_claim_release(struct lend_fn *fn)
 	iommu_device_release_dma_owner(&fn->pdev->dev);
 }
 
-int lend_claim_take(struct lend_fn *fn)
+int lend_bind_take(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_claim_owner);
+	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_bind_owner);
 	if (ret) {
 		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
 			ret);
@@ -436,7 +436,7 @@ int lend_claim_take(struct lend_fn *fn)
 		goto release_owner;
 	}
 	pci_clear_master(pdev);
-	fn->claimed = lend_claim_select(pdev);
+	fn->claimed = lend_bind_select(pdev);
 	/* As vfio-pci does: the host's boot display lets go of the device. */
 	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
 		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
@@ -447,7 +447,7 @@ int lend_claim_take(struct lend_fn *fn)
 		goto disable;
 	}
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		lend_claim_bar(fn, i);
+		lend_bind_bar(fn, i);
 	return 0;
 
 disable:
@@ -457,7 +457,7 @@ release_owner:
 	return ret;
 }
 
-int lend_claim_clean(struct lend_fn *fn)
+int lend_bind_clean(struct lend_fn *fn)
 {
 	int ret = lend_reset_fn(fn, "bind", true);
 	char other[32];
@@ -477,7 +477,7 @@ int lend_claim_clean(struct lend_fn *fn)
 	return ret;
 }
 
-int lend_claim_learn(struct lend_fn *fn)
+int lend_bind_learn(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u64 serial = pci_get_dsn(pdev);
@@ -504,6 +504,6 @@ int lend_claim_learn(struct lend_fn *fn)
 	/* The device's own serial number, unless an administrator has written one (driver.c). */
 	if (serial && !fn->identity[0])
 		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
-	lend_claim_snapshot(fn);
+	lend_bind_snapshot(fn);
 	return 0;
 }

@@ -83,8 +83,8 @@ static bool lend_cfgfilter_good_access(u32 offset, u32 size)
 	       offset <= DLEND_CFG_SIZE - size;
 }
 
-enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, u32 offset,
-					   u32 size)
+enum lend_cfgfilter_action lend_cfgfilter_action(const struct lend_cfgfilter *filter, u32 offset,
+						 u32 size)
 {
 	if (!lend_cfgfilter_good_access(offset, size))
 		return LEND_CFG_REFUSED;

@@ -21,7 +21,7 @@ struct lend_cfgfilter {
 };
 
 /* How a write of a borrower is done. */
-enum lend_cfgfilter_way {
+enum lend_cfgfilter_action {
 	LEND_CFG_REFUSED,	/* not at all */
 	LEND_CFG_RAW,		/* as it comes: these registers are the device's own */
 	LEND_CFG_VPD_ADDR,	/* a word of VPD is moved, by the kernel */
@@ -40,21 +40,21 @@ enum lend_cfgfilter_way {
 void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool device_specific);
 
 /**
- * lend_cfgfilter_way - how a write is done
+ * lend_cfgfilter_action - how a write is done
  * @filter: (in) filter
  * @offset: (in) of the access, in bytes; not trusted
  * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
  *
  * Context: any.
  */
-enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, u32 offset,
-					   u32 size);
+enum lend_cfgfilter_action lend_cfgfilter_action(const struct lend_cfgfilter *filter, u32 offset,
+						 u32 size);
 
 /**
  * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
  * @filter: (in) filter
- * @offset: (in) as for lend_cfgfilter_way()
- * @size: (in) as for lend_cfgfilter_way()
+ * @offset: (in) as for lend_cfgfilter_action()
+ * @size: (in) as for lend_cfgfilter_action()
  * @value: (in) value that was just read there
  *
  * Context: any.

@@ -36,15 +36,15 @@ enum lend_drain lend_drain_kind(u32 class)
 	}
 }
 
-bool lend_drain_moves(enum lend_drain kind, bool cut, bool tried)
+bool lend_drain_moves(enum lend_drain kind, bool forced, bool tried)
 {
 	switch (kind) {
 	case LEND_DRAINS:
 		return true;
 	case LEND_CUT:
-		return cut;
+		return forced;
 	case LEND_TRIED:
-		return cut && tried;
+		return forced && tried;
 	default:
 		return false;
 	}

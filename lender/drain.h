@@ -24,12 +24,12 @@ enum lend_drain lend_drain_kind(u32 class);
 /**
  * lend_drain_moves - may a device move to another node with its VM?
  * @kind: (in) what it does
- * @cut: (in) the administrator who moves the VM accepts losses
+ * @forced: (in) the administrator who moves the VM accepts losses
  * @tried: (in) an administrator has tried this model
  *
  * Context: any. Return: it may.
  */
-bool lend_drain_moves(enum lend_drain kind, bool cut, bool tried);
+bool lend_drain_moves(enum lend_drain kind, bool forced, bool tried);
 
 /**
  * lend_models_find - look for a model in a list

@@ -331,7 +331,7 @@ static void lend_sysfs_ask_back(struct lend_group *group)
 		if (lease->state != DLEND_OFFER_HELD || !w.fn->lent)
 			continue;
 		dlend_msg_init(&msg, DLEND_MSG_RECLAIM, &w.fn->addr, lease->epoch, 0);
-		lend_outbox_note(group->link, &msg);
+		lend_notify_queue(group->link, &msg);
 		trace_dlend_lease(&w.fn->addr, "reclaim", lease->holder, lease->epoch, 0);
 	}
 }
@@ -413,7 +413,7 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 		clique = DLEND_OFFER_CLIQUE(number);
 	}
 	WRITE_ONCE(fn->clique, clique);
-	lend_outbox_tell(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_TELL_OFFER);
 	return len;
 }
 static DEVICE_ATTR_RW(clique);
@@ -607,10 +607,10 @@ static const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, 
  * unless the admin has chosen an alias for it ("dlend lend --as", the attribute lend_as).
  */
 
-/* By lend_alias_key(): the bus, device and function number that a device has in its name. */
-static DEFINE_XARRAY(lend_aliases);
+/* By lend_fabric_key(): the bus, device and function number that a device has in its name. */
+static DEFINE_XARRAY(lend_fabric_addresses);
 
-static unsigned long lend_alias_key(u32 domain, u16 real)
+static unsigned long lend_fabric_key(u32 domain, u16 real)
 {
 	return (unsigned long)domain << 16 | real;
 }
@@ -621,7 +621,7 @@ static ssize_t lend_as_show(struct device_driver *drv, char *buf)
 	ssize_t len = 0;
 	void *entry;
 
-	xa_for_each(&lend_aliases, key, entry) {
+	xa_for_each(&lend_fabric_addresses, key, entry) {
 		u16 real = key, as = xa_to_value(entry);
 
 		len += sysfs_emit_at(buf, len, "%04lx:%02x:%02x.%x %02x:%02x.%x\n", key >> 16,
@@ -642,12 +642,13 @@ static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t 
 		return -EINVAL;
 	real = PCI_DEVID(bus, PCI_DEVFN(dev, func));
 	as = PCI_DEVID(abus, PCI_DEVFN(adev, afunc));
-	return xa_err(xa_store(&lend_aliases, lend_alias_key(domain, real), xa_mk_value(as),
+	return xa_err(xa_store(&lend_fabric_addresses, lend_fabric_key(domain, real),
+			       xa_mk_value(as),
 			       GFP_KERNEL)) ?: len;
 }
 static DRIVER_ATTR_RW(lend_as);
 
-static int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
+static int lend_fabric_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {
 	u32 domain = pci_domain_nr(pdev->bus);
 	void *entry;
@@ -657,7 +658,7 @@ static int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
 		pci_err(pdev, "not lent: this host has no node id, and other hosts could not name the device; write one to /sys/module/dlend_core/parameters/node_id\n");
 		return -ENXIO;
 	}
-	entry = xa_load(&lend_aliases, lend_alias_key(domain, pci_dev_id(pdev)));
+	entry = xa_load(&lend_fabric_addresses, lend_fabric_key(domain, pci_dev_id(pdev)));
 	addr->bdf = entry ? xa_to_value(entry) : pci_dev_id(pdev);
 	if (entry || !domain)
 		return 0;
@@ -723,7 +724,7 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 static void lend_driver_leave(struct lend_fn *fn)
 {
 	lend_lease_unbind(fn);
-	lend_outbox_unbound();
+	lend_notify_unbound();
 }
 
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
@@ -732,10 +733,10 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	ret = lend_claim_take(fn);
+	ret = lend_bind_take(fn);
 	if (ret)
 		return ret;
-	lend_claim_interrupts(fn, iommu);
+	lend_bind_interrupts(fn, iommu);
 	pci_intx(pdev, 0);
 	/* No node may have it before it was reset with all others. */
 	fn->dirty = fn->shared_reset;
@@ -747,9 +748,9 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	}
 	/* A function without a reset of its own is clean when it was reset with all others. */
 	if (!fn->shared_reset)
-		ret = lend_claim_clean(fn);
+		ret = lend_bind_clean(fn);
 	if (!ret && !fn->shared_reset)
-		ret = lend_claim_learn(fn);
+		ret = lend_bind_learn(fn);
 	if (ret)
 		goto leave;
 	pci_set_drvdata(pdev, fn);
@@ -763,7 +764,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 leave:
 	lend_driver_leave(fn);
 unclaim:
-	lend_claim_release(fn);
+	lend_bind_release(fn);
 	return ret;
 }
 
@@ -786,7 +787,7 @@ static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *i
 	iommu = iommu_group_get(&pdev->dev);
 	ret = iommu ? lend_check_group(pdev, iommu, &census) : -ENODEV;
 	if (!ret)
-		ret = lend_alias_address(pdev, &fn->addr);
+		ret = lend_fabric_address(pdev, &fn->addr);
 	if (!ret)
 		ret = lend_driver_offer(fn, iommu, census.members);
 	iommu_group_put(iommu);
@@ -811,7 +812,7 @@ static void lend_driver_remove(struct pci_dev *pdev)
 	/* First: a guest must not reach the function while the rest is undone. */
 	lend_driver_leave(fn);
 	debugfs_remove_recursive(fn->debugfs);
-	lend_claim_release(fn);
+	lend_bind_release(fn);
 	lend_fn_put(fn);
 }
 
@@ -854,7 +855,7 @@ static void lend_driver_end(void)
 {
 	lend_groups_exit();
 	dlend_link_user_unregister(&lend_link_user);
-	lend_outbox_exit();
+	lend_notify_exit();
 	debugfs_remove_recursive(lend_debugfs_root);
 	destroy_workqueue(lend_wq);
 }
@@ -896,7 +897,7 @@ static void __exit lend_driver_exit(void)
 	pci_unregister_driver(&lend_driver);
 	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
 	lend_driver_end();
-	xa_destroy(&lend_aliases);
+	xa_destroy(&lend_fabric_addresses);
 }
 
 module_init(lend_driver_init);

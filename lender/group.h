@@ -9,7 +9,7 @@
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
  *				Code that holds a lock below never waits for it: lend_reset_fn()
  *				tries to take it, and gives up after a while.
- *   lend_offer_lock		(outbox.c) held while a function's state is read for a message.
+ *   lend_offer_lock		(notify.c) held while a function's state is read for a message.
  *   lend_group.reset_lock	(here) resets of a group, which take seconds, and words of VPD.  A
  *				fence never takes it.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
@@ -23,7 +23,7 @@
  *   lend_bars_closed_lock	(reach.c) offsets in quarantine.
  *   lend_p2p_lock		(p2p.c) which function reaches which BARs.  So no code needs the
  *				locks of two groups for peer-to-peer.
- *   lend_listeners_lock	(outbox.c) what peers have not heard yet; a spinlock.
+ *   lend_listeners_lock	(notify.c) what peers have not heard yet; a spinlock.
  *   lend_irqs.lock		(here, taken in irq.c) INTx masked or not; taken in hard interrupt.
  *
  * Code that holds one of these locks never posts a message, never reads a peer's memory and never
@@ -194,9 +194,9 @@ enum lend_tell {
  *	not (group lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
  * @identity: its serial number, or ""; does not change once the function is offered
- * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (outbox.c)
+ * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (notify.c)
  * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
- *	lent over that link (outbox.c)
+ *	lent over that link (notify.c)
  * @win: BARs in the aperture while the function is lent, else NULL (reach.c, group lock)
  * @memory: owners of the guest memory that is mapped through this function (reach.c): one for the
  *	holder, one for the node that prepares to take the function over

@@ -69,7 +69,7 @@ static void lend_group_say_work(struct work_struct *work)
 /* The state of a group has changed: tell all peers and user space, soon. Group lock. */
 static void lend_group_tell(struct lend_group *group)
 {
-	lend_outbox_tell_group(group, LEND_TELL_STATE);
+	lend_notify_group(group, LEND_TELL_STATE);
 	queue_work(lend_wq, &group->say);
 }
 
@@ -107,7 +107,7 @@ static void lend_group_recount(struct lend_group *group)
 		return;
 	group->members = census.members;
 	group->number = number;
-	lend_outbox_tell_group(group, LEND_TELL_OFFER);
+	lend_notify_group(group, LEND_TELL_OFFER);
 }
 
 /* What happens to a group that no node has.  Group lock. */
@@ -169,7 +169,7 @@ void lend_group_join_set(struct lend_group *group, const char *name)
 	guard(mutex)(&group->lock);
 	if (!lend_set_put(group, name))
 		return;
-	lend_outbox_tell_group(group, LEND_TELL_OFFER);
+	lend_notify_group(group, LEND_TELL_OFFER);
 	lend_group_tell(group);
 	lend_groups_changed();
 }
@@ -186,7 +186,7 @@ void lend_group_ready(struct lend_fn *fn)
 		lend_group_try_offer(group);
 	}
 	mutex_unlock(&group->lock);
-	lend_outbox_tell(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_TELL_OFFER);
 }
 
 /* No transfer of the lease can come from the group's functions any more.  Group lock. */
@@ -265,7 +265,7 @@ void lend_prepare_done(struct lend_fn *fn)
 	group->withdrawn = false;
 	fn->preparing = false;
 	lend_group_try_offer(group);
-	lend_outbox_tell(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_TELL_OFFER);
 	/* The state changes to "incomplete" if another function of the group is missing. */
 	lend_group_tell(group);
 }
@@ -295,7 +295,7 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on)
 	trace_dlend_bus_master(&fn->addr, on ? "on" : "off", fn->group->lease.epoch);
 }
 
-static void lend_fence_quiet(struct lend_fn *fn)
+static void lend_fence_quiesce(struct lend_fn *fn)
 {
 	lend_fence_bus_master(fn, false);
 	trace_dlend_fence(&fn->addr, "bus_master_off", fn->group->lease.epoch);
@@ -339,7 +339,7 @@ static void lend_fence_group(struct lend_group *group)
 {
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (w.fn->lent)
-			lend_fence_quiet(w.fn);
+			lend_fence_quiesce(w.fn);
 	if (group->domain)
 		dlend_domain_block(group->domain);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
@@ -533,7 +533,7 @@ static int lend_recover_learn(struct lend_fn *fn)
 	if (ret)
 		return ret;
 	if (!fn->saved)
-		ret = lend_claim_learn(fn);
+		ret = lend_bind_learn(fn);
 	pci_dev_unlock(fn->pdev);
 	return ret;
 }
@@ -625,7 +625,7 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 		ret = lend_recover_fn(fn, fn == self);
 		/*
 		 * A function that leaves, maybe because it was pulled out, does not count: it is
-		 * lent again only after a reset of its own (lend_claim_clean()).
+		 * lent again only after a reset of its own (lend_bind_clean()).
 		 */
 		ok &= !ret || READ_ONCE(fn->removing);
 		again |= ret == -EAGAIN;
@@ -749,7 +749,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	lend_group_join_set(group, "");
 	/* Before the reset, which may take a minute, in which a guest would read 0xff. */
 	if (offered)
-		lend_outbox_withdraw(fn);
+		lend_notify_withdraw(fn);
 	lend_recover_unbind(fn);
 }
 
@@ -813,7 +813,7 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 		lend_recover_fence(group);
 	} else if (todo & LEND_DO_LEAVE) {
 		/* The rest of the group stays lent. */
-		lend_fence_quiet(fn);
+		lend_fence_quiesce(fn);
 		lend_dma_forget(fn);
 		lend_fence_unreach(fn);
 		lend_recover_later(group, 0);
@@ -869,7 +869,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 	 * offers which functions are in a group.  So it has to have these offers first.
 	 */
 	if (lease->state == DLEND_OFFER_HELD && lease->holder == dlend_link_peer(link) &&
-	    !lend_outbox_offers_told(group, link))
+	    !lend_notify_offers_done(group, link))
 		return -EAGAIN;
 	return 0;
 }
@@ -1056,7 +1056,7 @@ void lend_lease_error(struct lend_fn *fn)
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
 	if (fn->lent) {
 		dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, group->lease.epoch, 0);
-		lend_outbox_note(group->link, &msg);
+		lend_notify_queue(group->link, &msg);
 	}
 	lend_lease_take_back(group, LEND_EV_REVOKE, "pci_error");
 	lend_recover_later(group, 0);

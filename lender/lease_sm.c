@@ -377,11 +377,11 @@ static int lend_lease_on_standby(struct lend_lease *lease, const struct lend_eve
 	return 0;
 }
 
-static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+static int lend_lease_on_quiesced(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
-	lease->move.quiet = ev->type == LEND_EV_QUIET;
+	lease->move.quiesced = ev->type == LEND_EV_QUIESCED;
 	if (ev->type == LEND_EV_RUN)
 		lend_lease_take_token_back(lease);
 	return 0;
@@ -397,7 +397,7 @@ static int lend_lease_on_hand_over(struct lend_lease *lease, const struct lend_e
 		return -EINVAL;
 	if (move->target == DLEND_NODE_NONE)
 		return -EPERM;
-	if (!move->quiet)
+	if (!move->quiesced)
 		return -EINPROGRESS;
 	move->given = true;
 	move->token = ev->token;
@@ -446,8 +446,8 @@ static const lend_lease_on lend_lease_events[LEND_EVENT_TYPES] = {
 	[LEND_EV_MOVE_TO] = lend_lease_on_move_to,
 	[LEND_EV_STANDBY] = lend_lease_on_standby,
 	[LEND_EV_STANDBY_LOST] = lend_lease_on_standby_lost,
-	[LEND_EV_QUIET] = lend_lease_on_quiet,
-	[LEND_EV_RUN] = lend_lease_on_quiet,
+	[LEND_EV_QUIESCED] = lend_lease_on_quiesced,
+	[LEND_EV_RUN] = lend_lease_on_quiesced,
 	[LEND_EV_HAND_OVER] = lend_lease_on_hand_over,
 	[LEND_EV_TAKE_OVER] = lend_lease_on_take_over,
 	[LEND_EV_EXPIRED] = lend_lease_on_expired,

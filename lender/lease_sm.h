@@ -35,7 +35,7 @@ enum lend_event_type {
 	LEND_EV_MOVE_TO,	/* the holder lets @target prepare to take over; 0: no node */
 	LEND_EV_STANDBY,	/* @node prepares to take function @fn over */
 	LEND_EV_STANDBY_LOST,	/* the link to the node that has prepared went down */
-	LEND_EV_QUIET,		/* the holder's guest stands still, and the device is stopped */
+	LEND_EV_QUIESCED,	/* the holder's guest stands still, and the device is stopped */
 	LEND_EV_RUN,		/* the holder's guest goes on */
 	LEND_EV_HAND_OVER,	/* the holder gives the lease to the node that shows @token */
 	LEND_EV_TAKE_OVER,	/* @node, which has prepared, shows @token */
@@ -81,7 +81,7 @@ struct lend_event {
  * @fn: index of the function in the group
  * @standby: node that has prepared; 0: none.  It reaches nothing before it takes over
  * @epoch: of the lease that @standby will have
- * @quiet: the device does nothing: the holder's guest stands still
+ * @quiesced: the device does nothing: the holder's guest stands still
  * @given: the lease goes to the node that shows @token
  * @token: valid while @given
  */
@@ -89,7 +89,7 @@ struct lend_move {
 	u16 target, standby;
 	unsigned int fn;
 	u32 epoch;
-	bool quiet, given;
+	bool quiesced, given;
 	struct lend_token token;
 };
 

@@ -326,25 +326,25 @@ int lend_bus_reset_request(struct lend_fn *fn);
  */
 void lend_bus_reset_await(struct lend_fn *fn);
 
-/* outbox.c: messages to peers that no request waits for */
+/* notify.c: messages to peers that no request waits for */
 
 /**
- * lend_outbox_tell - tell all peers something about a function, soon
+ * lend_notify_fn - tell all peers something about a function, soon
  * @fn: (in, out) function
  * @what: (in) kind of news; each peer is told the state as it is when the message is posted
  *
  * Context: process, any lock; takes the listeners lock.
  */
-void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what);
+void lend_notify_fn(struct lend_fn *fn, enum lend_tell what);
 
 /**
- * lend_outbox_tell_group - lend_outbox_tell() for all functions of a group
+ * lend_notify_group - lend_notify_fn() for all functions of a group
  * @group: (in, out) group
  * @what: (in) kind of news
  *
  * Context: process, group lock; takes the listeners lock.
  */
-void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what);
+void lend_notify_group(struct lend_group *group, enum lend_tell what);
 
 /**
  * struct lend_granted - a part of this node's windows that devices of another lender may reach
@@ -359,21 +359,21 @@ struct lend_granted {
 	u64 bytes;
 };
 
-/** lend_outbox_grant - other borrowers than @granted->borrower are told of less room. */
-void lend_outbox_grant(struct lend_granted *granted);
+/** lend_notify_grant - other borrowers than @granted->borrower are told of less room. */
+void lend_notify_grant(struct lend_granted *granted);
 
-/** lend_outbox_ungrant - end of lend_outbox_grant(). Context: both as lend_outbox_tell_peers(). */
-void lend_outbox_ungrant(struct lend_granted *granted);
+/** lend_notify_ungrant - end of lend_notify_grant(). Context: both as lend_notify_peers(). */
+void lend_notify_ungrant(struct lend_granted *granted);
 
 /**
- * lend_outbox_tell_peers - tell all peers, soon, which links this node has
+ * lend_notify_peers - tell all peers, soon, which links this node has
  *
  * Context: process, any lock; takes the listeners lock.
  */
-void lend_outbox_tell_peers(void);
+void lend_notify_peers(void);
 
 /**
- * lend_outbox_note - queue a message that has to arrive, after all notes that were queued before
+ * lend_notify_queue - queue a message that has to arrive, after all notes that were queued before
  * @link: (in) to the peer that has to get it
  * @msg: (in) message, as for dlend_link_post_in(); copied
  *
@@ -382,45 +382,45 @@ void lend_outbox_tell_peers(void);
  *
  * Context: process, any lock; may sleep for memory, waits for no peer; takes the listeners lock.
  */
-void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg);
+void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg);
 
 /**
- * lend_outbox_offers_told - has a peer been told the offers of a group as they are now?
+ * lend_notify_offers_done - has a peer been told the offers of a group as they are now?
  * @group: (in) group
  * @link: (in) to the peer
  *
  * Context: process, group lock; takes the listeners lock.
  */
-bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link);
+bool lend_notify_offers_done(const struct lend_group *group, const struct dlend_link *link);
 
 /**
- * lend_outbox_subscribe - tell a peer all offers, and which links this node has, soon
+ * lend_notify_subscribe - tell a peer all offers, and which links this node has, soon
  * @link: (in) to the peer; NULL: tell all peers
  *
  * Context: process, any lock; takes the listeners lock.
  */
-void lend_outbox_subscribe(const struct dlend_link *link);
+void lend_notify_subscribe(const struct dlend_link *link);
 
 /**
- * lend_outbox_unbound - a function is not bound any more
+ * lend_notify_unbound - a function is not bound any more
  *
  * No link lets its requests pass any more: links are told soon, and those that cannot be told now,
  * again later.  Functions that links have had no room for are offered again, soon.
  *
  * Context: process; takes the registry lock and the listeners lock.
  */
-void lend_outbox_unbound(void);
+void lend_notify_unbound(void);
 
 /**
- * lend_outbox_open - a link is up: its peer is told everything now, and all news from now on
+ * lend_notify_open - a link is up: its peer is told everything now, and all news from now on
  * @link: (in) link; may be open already
  *
  * Context: process, may sleep; takes the listeners lock.
  */
-void lend_outbox_open(struct dlend_link *link);
+void lend_notify_open(struct dlend_link *link);
 
 /**
- * lend_outbox_close - nothing is told to a peer any more when this returns
+ * lend_notify_close - nothing is told to a peer any more when this returns
  * @link: (in) link that is down, or that the lender does not use any more
  *
  * If the link is up, this waits for one post, which times out if the peer takes no messages.  If
@@ -429,10 +429,10 @@ void lend_outbox_open(struct dlend_link *link);
  *
  * Context: process, no lock of the lender; takes the listeners lock.
  */
-void lend_outbox_close(struct dlend_link *link);
+void lend_notify_close(struct dlend_link *link);
 
 /**
- * lend_outbox_withdraw - tell all peers that a function is not offered any more, and nothing later
+ * lend_notify_withdraw - tell all peers that a function is not offered any more, and nothing later
  * @fn: (in, out) function
  *
  * The work that posts does not touch the function's device any more when this returns.
@@ -440,14 +440,14 @@ void lend_outbox_close(struct dlend_link *link);
  * Context: process, no lock of the lender, waits for no peer; takes the offer lock, the links' lock
  * and the listeners lock.
  */
-void lend_outbox_withdraw(struct lend_fn *fn);
+void lend_notify_withdraw(struct lend_fn *fn);
 
 /**
- * lend_outbox_exit - tell links for the last time that requests of no function pass
+ * lend_notify_exit - tell links for the last time that requests of no function pass
  *
  * Context: process; no function is bound any more, and no link calls any more.
  */
-void lend_outbox_exit(void);
+void lend_notify_exit(void);
 
 /* p2p.c: peer-to-peer of lent functions */
 
@@ -649,44 +649,44 @@ int lend_check_attach(struct lend_group *group);
 int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got);
 
 /**
- * lend_claim_take - own a function's DMA and its BARs, turn memory decoding on, look at the BARs
+ * lend_bind_take - own a function's DMA and its BARs, turn memory decoding on, look at the BARs
  * @fn: (in, out) new function
  *
  * Context: process, device lock.
  * Return: 0; -EBUSY another driver does DMA in its group, or something else has a BAR; or as
  * iommu_device_claim_dma_owner(), pci_enable_device_mem().  A message says why, and what to do.
  */
-int lend_claim_take(struct lend_fn *fn);
+int lend_bind_take(struct lend_fn *fn);
 
 /**
- * lend_claim_release - end of lend_claim_take()
+ * lend_bind_release - end of lend_bind_take()
  * @fn: (in, out) function
  *
  * Context: process, device lock.
  */
-void lend_claim_release(struct lend_fn *fn);
+void lend_bind_release(struct lend_fn *fn);
 
 /**
- * lend_claim_interrupts - learn which interrupts a function has in this host
+ * lend_bind_interrupts - learn which interrupts a function has in this host
  * @fn: (in, out) function, claimed
  * @iommu: (in) its IOMMU group
  *
  * Context: process, device lock.
  */
-void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
+void lend_bind_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
 
 /**
- * lend_claim_clean - reset a function that has a reset of its own
+ * lend_bind_clean - reset a function that has a reset of its own
  * @fn: (in, out) function, which has joined its group; lend_fn.shared_reset is set if it turns out
  *	that it has none
  *
  * Context: process, may take seconds; device lock.
  * Return: 0; or as lend_reset_fn() (a message says so).
  */
-int lend_claim_clean(struct lend_fn *fn);
+int lend_bind_clean(struct lend_fn *fn);
 
 /**
- * lend_claim_learn - what a function is like after its reset: save the PCI state that every later
+ * lend_bind_learn - what a function is like after its reset: save the PCI state that every later
  * reset restores, copy its ROM and its configuration space, make the filter of what a borrower may
  * do there
  * @fn: (in, out) function that was just reset for the first time
@@ -694,7 +694,7 @@ int lend_claim_clean(struct lend_fn *fn);
  * Context: process, device lock.
  * Return: 0; -ENOMEM; or as pci_save_state().
  */
-int lend_claim_learn(struct lend_fn *fn);
+int lend_bind_learn(struct lend_fn *fn);
 
 /* lease.c: whether a group is whole and can be offered, and every change of a lease */
 

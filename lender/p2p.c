@@ -45,7 +45,7 @@ struct lend_peer {
  * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
  * of one function or of one peer, and these lists have a limit; and a map or unmap under it takes a
  * limited time (dlend_domain_map(): large ranges fit large pages).  No message is posted under it:
- * notes go to the outbox.
+ * messages wait in notify.c.
  */
 
 /* Guards all of peer-to-peer: see above. */
@@ -90,7 +90,7 @@ static void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dl
 
 	p = dlend_msg_init(&msg, type, addr, epoch, sizeof(*p));
 	p->id = cpu_to_le32(id);
-	lend_outbox_note(link, &msg);
+	lend_notify_queue(link, &msg);
 }
 
 /* Where a map leads. */
@@ -152,7 +152,7 @@ static void lend_map_note_lost(const struct lend_map *map)
 	p->lender = cpu_to_le16(map->target.lender);
 	p->bdf = cpu_to_le16(map->target.bdf);
 	p->bar = cpu_to_le16(map->bar);
-	lend_outbox_note(map->source->group->link, &msg);
+	lend_notify_queue(map->source->group->link, &msg);
 }
 
 static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
@@ -499,7 +499,7 @@ static void lend_grant_note_window(const struct lend_grant *grant)
 	p->id = cpu_to_le32(grant->id);
 	p->borrower = cpu_to_le16(grant->granted.borrower);
 	p->bar = cpu_to_le16(grant->bar);
-	lend_outbox_note(grant->peer->link, &msg);
+	lend_notify_queue(grant->peer->link, &msg);
 }
 
 static struct lend_grant *lend_grant_find(const struct lend_fn *fn, u16 node, u32 bar)
@@ -529,7 +529,7 @@ static void lend_grant_close(struct lend_grant *grant)
 	grant->cookie = dlend_slot_free(grant->slot, false);
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
-	lend_outbox_ungrant(&grant->granted);
+	lend_notify_ungrant(&grant->granted);
 	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
@@ -616,7 +616,7 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	list_add_tail(&grant->node, &peer->grants);
 	list_add_tail(&grant->of_fn, &fn->p2p.grants);
 	lend_grant_note_window(grant);
-	lend_outbox_grant(&grant->granted);
+	lend_notify_grant(&grant->granted);
 	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, slot->offset,
 			  slot->size);
 	return 0;
@@ -834,7 +834,7 @@ void lend_p2p_link_lost(struct dlend_link *link)
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->slot) {
 			dlend_slot_free(grant->slot, false);
-			lend_outbox_ungrant(&grant->granted);
+			lend_notify_ungrant(&grant->granted);
 		}
 		lend_grant_free(grant);
 	}

@@ -70,7 +70,7 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 
 	if (fn->hidden)
 		return -EAGAIN;
-	if (lend_cfgfilter_way(&fn->filter, at, size) == LEND_CFG_VPD_DATA)
+	if (lend_cfgfilter_action(&fn->filter, at, size) == LEND_CFG_VPD_DATA)
 		value = le32_to_cpu(fn->vpd);
 	else
 		value = lend_cfgfilter_show(&fn->filter, at, size,
@@ -103,7 +103,7 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 		lend_reset_heal(fn);
 		return 0;
 	}
-	switch (lend_cfgfilter_way(&fn->filter, at, size)) {
+	switch (lend_cfgfilter_action(&fn->filter, at, size)) {
 	case LEND_CFG_RAW:
 		/* In one piece: what a write does may depend on its size. */
 		lend_config_put(fn->pdev, at, size, value);
@@ -188,7 +188,7 @@ static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	u32 value = le32_to_cpu(want->value);
 	int ret;
 
-	if (lend_cfgfilter_way(&fn->filter, at, size) == LEND_CFG_VPD_ADDR)
+	if (lend_cfgfilter_action(&fn->filter, at, size) == LEND_CFG_VPD_ADDR)
 		return lend_config_vpd(fn, link, epoch, value);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
@@ -264,13 +264,13 @@ static bool lend_move_tried(const struct lend_fn *fn)
 /* Can the device move at all?  Group lock. */
 static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_to *want)
 {
-	bool cut = le16_to_cpu(want->flags) & DLEND_MOVE_F_CUT;
+	bool forced = le16_to_cpu(want->flags) & DLEND_MOVE_F_FORCED;
 
 	if (want->node == cpu_to_le16(DLEND_NODE_NONE))
 		return 0;
 	if (fn->group->members > 1)
 		return -EMLINK;
-	if (!lend_drain_moves(lend_drain_kind(fn->pdev->class), cut, lend_move_tried(fn)))
+	if (!lend_drain_moves(lend_drain_kind(fn->pdev->class), forced, lend_move_tried(fn)))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -381,7 +381,7 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 }
 
 static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
-			     struct dlend_p_quiet *reply)
+			     struct dlend_p_quiesced *reply)
 {
 	u64 begin = ktime_to_us(ktime_get()), before, fired;
 	bool drains = lend_drain_kind(fn->pdev->class) == LEND_DRAINS;
@@ -408,7 +408,7 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 		return ret;
 	lend_irq_finish(fn);
 	fired = lend_irq_fired(fn);
-	ev = lend_move_event(fn, LEND_EV_QUIET);
+	ev = lend_move_event(fn, LEND_EV_QUIESCED);
 	ret = lend_group_step(fn->group, &ev, &todo);
 	mutex_unlock(&fn->group->lock);
 	if (ret)
@@ -734,7 +734,7 @@ static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *
 	int ret;
 
 	if (type == DLEND_MSG_SUBSCRIBE) {
-		lend_outbox_subscribe(link);
+		lend_notify_subscribe(link);
 		return 0;
 	}
 	if (type == DLEND_MSG_P2P_WINDOW || type == DLEND_MSG_P2P_CLOSE ||
@@ -767,8 +767,8 @@ static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *
 
 static void lend_request_link_up(struct dlend_link *link)
 {
-	lend_outbox_open(link);
-	lend_outbox_tell_peers();
+	lend_notify_open(link);
+	lend_notify_peers();
 }
 
 /*
@@ -791,14 +791,14 @@ static void lend_request_link_down(struct dlend_link *link)
 
 	lend_lease_link_lost(link);
 	lend_p2p_link_lost(link);
-	lend_outbox_close(link);
-	lend_outbox_tell_peers();
+	lend_notify_close(link);
+	lend_notify_peers();
 	memalloc_noio_restore(noio);
 }
 
 static void lend_request_vouched(void)
 {
-	lend_outbox_subscribe(NULL);
+	lend_notify_subscribe(NULL);
 }
 
 struct dlend_link_user lend_link_user = {
@@ -808,6 +808,6 @@ struct dlend_link_user lend_link_user = {
 	.suspend = lend_lease_suspend,
 	.resume = lend_lease_resume,
 	.shutdown = lend_lease_shutdown,
-	.vouched = lend_request_vouched,
+	.allowed_changed = lend_request_vouched,
 	.side = DLEND_TO_LENDER,
 };

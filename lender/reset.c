@@ -11,7 +11,7 @@
 #include <linux/unaligned.h>
 
 #include "lender/lender.h"
-#include "lender/together.h"
+#include "lender/reset_set.h"
 #include "lender/trace.h"
 
 /* A reset waits so long for another user of the device lock (sysfs, AER). */
@@ -162,7 +162,7 @@ void lend_reset_heal(struct lend_fn *fn)
 /*
  * Reset of a slot or a bus: most graphics cards with an audio function have no other.  It touches
  * all functions there, so all of them have to be bound here, in one IOMMU group, and so in one
- * lease; and none of them may be in use (together.h).
+ * lease; and none of them may be in use (reset_set.h).
  */
 
 /*
@@ -249,11 +249,11 @@ static struct lend_fn *lend_scope_fn(struct lend_group *group, const struct pci_
 
 /* Group lock. */
 static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope *scope,
-			       struct lend_together *set)
+			       struct lend_reset_set *set)
 {
 	unsigned long patience = msecs_to_jiffies(LEND_ASKED_MS);
 
-	*set = (struct lend_together){
+	*set = (struct lend_reset_set){
 		.strangers = *scope->other || scope->count > LEND_GROUP_MAX,
 	};
 	for (unsigned int i = 0; i < min(scope->count, LEND_GROUP_MAX); i++) {
@@ -275,13 +275,13 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 static u64 lend_bus_reset_begin(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
-	struct lend_together set;
+	struct lend_reset_set set;
 	struct lend_scope scope;
 
 	lend_scope_find(fn->pdev, &scope);
 	guard(mutex)(&group->lock);
 	lend_bus_reset_set(group, &scope, &set);
-	if (lend_together_judge(&set) != LEND_TOGETHER_RESET)
+	if (lend_reset_set_judge(&set) != LEND_RESET_SET_RESET)
 		return 0;
 	WRITE_ONCE(group->resetting, set.bound);
 	return set.bound;

@@ -3,16 +3,16 @@
  * A build (dlend_memory_build() of memory.h) gives one member all windows, in stages:
  *
  *	settle	wait until VFIO has unmapped what it is unmapping
- *	find	find RAM where it may have come, and pin it	-> watch.c, prober.c, pin.c
+ *	find	find RAM where it may have come, and pin it	-> watch.c, scan.c, pin.c
  *	part	end the extents that cannot stay		-> map.c
- *	map	map all pinned chunks in the aperture		-> map.c, books.c
+ *	map	map all pinned chunks in the aperture		-> map.c, pinned.c
  *	tell	have the lender map the extents that it lacks	-> map.c
  *
  * All members profit from a build.  Memory that is pinned and mapped already stays so.  When an
  * extent is gone, all lenders that know of it are told.  Only this member's lender is told of new
  * extents; other members that lack them are asked to build, and find them mapped already.
  *
- * This file also has the operations by which the prober sees the guest, and the looks for RAM
+ * This file also has the operations by which the scan sees the guest, and the looks for RAM
  * outside of builds.
  *
  * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller builds
@@ -47,7 +47,7 @@
 /* Without memory slots the first search is everywhere; later ones go so far above known memory. */
 #define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
 
-/* The most probes of one build; there is another one only if the last one found RAM. */
+/* The most scans of one build; there is another one only if the last one found RAM. */
 #define DLEND_PROBES_MAX	4
 
 /* After a look has found a page, a build searches so much from there on: RAM comes in pieces. */
@@ -81,8 +81,8 @@ static void dlend_report_window(struct dlend_memory *mem)
 	u64 bytes, most;
 
 	mutex_lock(&ram->lock);
-	bytes = ram->books.pinned_bytes;
-	most = ram->books.most;
+	bytes = ram->pinned.pinned_bytes;
+	most = ram->pinned.most;
 	st = dlend_aperture_stat(ram->ap);
 	mutex_unlock(&ram->lock);
 	dlend_report_err(mem, "window full: guest RAM is at least %llu MiB, of the window's %llu MiB this VM may have %llu and %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
@@ -94,8 +94,8 @@ static void dlend_report_window(struct dlend_memory *mem)
 static void dlend_report_probe(struct dlend_memory *mem, int err)
 {
 	struct dlend_ram *ram = mem->ram;
-	u64 most = READ_ONCE(ram->books.most), limit = dlend_vmm_lockable(&mem->vmm);
-	u64 kib = (err == -EDQUOT ? most : READ_ONCE(ram->books.pinned_bytes)) >> DLEND_KIB_SHIFT;
+	u64 most = READ_ONCE(ram->pinned.most), limit = dlend_vmm_lockable(&mem->vmm);
+	u64 kib = (err == -EDQUOT ? most : READ_ONCE(ram->pinned.pinned_bytes)) >> DLEND_KIB_SHIFT;
 
 	if (err == -EDQUOT && limit > most) {
 		dlend_report_window(mem);
@@ -121,7 +121,7 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 	}
 }
 
-/* The guest, as the prober sees it */
+/* The guest, as the scan sees it */
 
 /* All devices shut their gates until they reach the new RAM, also the device of this build. */
 static void dlend_search_tell(struct dlend_memory *mem)
@@ -131,16 +131,16 @@ static void dlend_search_tell(struct dlend_memory *mem)
 }
 
 /*
- * No device of the VM can reach new RAM yet, and once it is in the books, no look finds it: so tell
- * the devices before.  This takes a lock under which dma_unmap waits for pins, so no pin may be
- * under way: the first page is only tried.
+ * No device of the VM can reach new RAM yet, and once it is in the pin table, no look finds it: so
+ * tell the devices before.  This takes a lock under which dma_unmap waits for pins, so no pin may
+ * be under way: the first page is only tried.
  */
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct dlend_memory *mem = ctx;
 	int err = 0;
 
-	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
+	if (dlend_scan_excluded(mem->lowmem, gpa, npages))
 		return -EINVAL;
 	if (!try && !mem->announced) {
 		err = dlend_pin_ram(mem, gpa, 1, prot, true);
@@ -155,7 +155,7 @@ static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
 	struct dlend_memory *mem = ctx;
 
 	guard(mutex)(&mem->ram->lock);
-	return dlend_books_known(&mem->ram->books, gpa, next);
+	return dlend_pinned_known(&mem->ram->pinned, gpa, next);
 }
 
 /*
@@ -167,7 +167,7 @@ static u64 dlend_search_edge(void *ctx, u64 gpa, u64 end)
 	struct dlend_memory *mem = ctx;
 
 	guard(mutex)(&mem->ram->lock);
-	return dlend_books_edge(&mem->ram->books, gpa, end);
+	return dlend_pinned_edge(&mem->ram->pinned, gpa, end);
 }
 
 static bool dlend_search_stop(void *ctx)
@@ -198,7 +198,7 @@ static bool dlend_search_translated(struct dlend_memory *mem)
 	return !dlend_search_known(mem, 0, &next) && dlend_watch_is_ram(mem, 0, false);
 }
 
-static const struct dlend_prober_ops dlend_search_ops = {
+static const struct dlend_scan_ops dlend_search_ops = {
 	.pin = dlend_search_pin,
 	.known = dlend_search_known,
 	.edge = dlend_search_edge,
@@ -231,13 +231,13 @@ void dlend_memory_rescan(struct dlend_memory *mem)
 	dlend_ram_due(mem->ram, NULL);
 }
 
-/* A probe or a look: in @where; if slots are not known, anywhere, or with @near near known RAM. */
-static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
-					       const struct dlend_ranges *where, bool near)
+/* A scan or a look: in @where; if slots are not known, anywhere, or with @near near known RAM. */
+static struct dlend_scan dlend_search_prober(struct dlend_memory *mem,
+					     const struct dlend_ranges *where, bool near)
 {
 	bool slots = mem->slots.ranges.count;
 
-	return (struct dlend_prober){
+	return (struct dlend_scan){
 		.ops = &dlend_search_ops,
 		.ctx = mem,
 		.where = slots ? where : NULL,
@@ -247,14 +247,14 @@ static struct dlend_prober dlend_search_prober(struct dlend_memory *mem,
 
 static int dlend_search_probe(struct dlend_memory *mem)
 {
-	struct dlend_prober p = dlend_search_prober(mem, &mem->walk, !mem->due.all);
+	struct dlend_scan p = dlend_search_prober(mem, &mem->walk, !mem->due.all);
 	bool all = mem->due.all || mem->how & DLEND_BUILD_ANEW;
 	int err;
 
 	dlend_ranges_clear(&mem->walk);
 	err = dlend_ranges_add_both(&mem->walk, &mem->slots.ranges,
 				    all ? &mem->slots.ranges : &mem->due);
-	return err ?: dlend_prober_run(&p);
+	return err ?: dlend_scan_run(&p);
 }
 
 /*
@@ -266,7 +266,7 @@ static int dlend_search_probe(struct dlend_memory *mem)
 static int dlend_search_run(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
-	unsigned int probes = 0;
+	unsigned int scans = 0;
 	u64 had;
 	int err;
 
@@ -284,9 +284,9 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 	 * once.
 	 */
 	do {
-		had = READ_ONCE(ram->books.pinned_bytes);
+		had = READ_ONCE(ram->pinned.pinned_bytes);
 		err = dlend_watch_read_slots(mem) ?: dlend_search_probe(mem);
-	} while (!err && READ_ONCE(ram->books.pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
+	} while (!err && READ_ONCE(ram->pinned.pinned_bytes) != had && ++scans < DLEND_PROBES_MAX);
 	/* There is new RAM of which no page can be pinned: devices do not reach it, either. */
 	if (err && err != -EINTR && !mem->announced)
 		dlend_search_tell(mem);
@@ -296,7 +296,7 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 void dlend_memory_look(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	struct dlend_prober p;
+	struct dlend_scan p;
 	u64 found;
 	int ret;
 
@@ -305,8 +305,8 @@ void dlend_memory_look(struct dlend_memory *mem)
 		return;
 	mem->stat.looks++;
 	/*
-	 * An earlier loss need not stop the look: the books know of it, and a build is due already
-	 * if memory is to come back.
+	 * An earlier loss need not stop the look: the pin table knows of it, and a build is due
+	 * already if memory is to come back.
 	 */
 	mutex_lock(&ram->lock);
 	mem->build_lost = ram->lost;
@@ -314,7 +314,7 @@ void dlend_memory_look(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 	ret = dlend_watch_read_slots(mem);
 	p = dlend_search_prober(mem, &mem->slots.ranges, true);
-	ret = ret ?: dlend_prober_look(&p, &mem->turn, &found);
+	ret = ret ?: dlend_scan_look(&p, &mem->turn, &found);
 	if (ret || mem->turn.tried)
 		WRITE_ONCE(ram->holes, true);
 	if (ret == 1) {
@@ -351,7 +351,7 @@ void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len)
 
 u64 dlend_memory_pinned(const struct dlend_memory *mem)
 {
-	return READ_ONCE(mem->ram->books.pinned_bytes);
+	return READ_ONCE(mem->ram->pinned.pinned_bytes);
 }
 
 void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
@@ -362,9 +362,9 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	guard(mutex)(&ram->lock);
 	ap = dlend_aperture_stat(ram->ap);
 	*st = mem->stat;
-	st->pinned_bytes = ram->books.pinned_bytes;
-	st->own_bytes = dlend_books_owned(&ram->books, mem);
-	st->book_bytes = dlend_books_bytes(&ram->books);
+	st->pinned_bytes = ram->pinned.pinned_bytes;
+	st->own_bytes = dlend_pinned_owned(&ram->pinned, mem);
+	st->table_bytes = dlend_pinned_table_bytes(&ram->pinned);
 	st->sharers = ram->users;
 	st->wakeups = READ_ONCE(ram->vm->wakeups);
 	st->pages_4k = ap.pages.n4k;
@@ -382,12 +382,12 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 	seq_puts(m, "# gpa size prot offset\n");
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
-	while ((extent = dlend_books_walk(&ram->books, &gpa)))
+	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
 		seq_printf(m, "%#014llx %#012llx %c%c %#012llx pinned=%llu %s\n",
 			   extent->gpa, extent->size, extent->prot & DLEND_PROT_READ ? 'r' : '-',
 			   extent->prot & DLEND_PROT_WRITE ? 'w' : '-', extent->offset,
 			   extent->pinned,
-			   dlend_told_member(&extent->told, mem->id) ? "told" : "new");
+			   dlend_acks_member(&extent->acks, mem->id) ? "told" : "new");
 }
 
 /* The longest time that a build waits for VFIO to finish, in turns of DLEND_TURN_MS. */
@@ -434,13 +434,13 @@ static int dlend_build_begin(struct dlend_memory *mem)
 		}
 		mem->build = ++ram->build;
 		mem->build_lost = ram->lost;
-		ram->books.most = dlend_build_most(mem);
-		mem->pinned_most = ram->books.pinned_bytes;
+		ram->pinned.most = dlend_build_most(mem);
+		mem->pinned_most = ram->pinned.pinned_bytes;
 		mem->fenced = false;
 		if (!err)
 			dlend_members_use(mem, true);
 	}
-	trace_dlend_window(mem->vdev->dev, "build", ram->books.pinned_bytes, err);
+	trace_dlend_window(mem->vdev->dev, "build", ram->pinned.pinned_bytes, err);
 	mutex_unlock(&ram->lock);
 	if (err == -EOPNOTSUPP)
 		dlend_report_err(mem, "guest memory changes all the time (%u times in %u s): is there a virtual IOMMU in the guest? It cannot be used with a borrowed device",
@@ -483,13 +483,13 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 	/* Lost memory is expected back for some time. */
 	guard(mutex)(&ram->lock);
 	now = dlend_ram_now_ms();
-	missing = dlend_books_missing(&ram->books, now);
+	missing = dlend_pinned_missing(&ram->pinned, now);
 	if (missing) {
 		mem->stat.waits++;
 		trace_dlend_window(mem->vdev->dev, "missing", missing, -EAGAIN);
 		return -EAGAIN;
 	}
-	dlend_books_accept(&ram->books, now);
+	dlend_pinned_accept(&ram->pinned, now);
 	return 0;
 }
 
@@ -504,7 +504,7 @@ static int dlend_build_finish(struct dlend_memory *mem)
 
 	mutex_lock(&ram->lock);
 	/* Without any RAM the VMM has not mapped it yet (iommufd), or is going to map it again. */
-	if (dlend_memory_disturbed(mem) || translated || !ram->books.chunks)
+	if (dlend_memory_disturbed(mem) || translated || !ram->pinned.chunks)
 		err = -EAGAIN;
 	else
 		mem->reason[0] = '\0';
@@ -519,7 +519,7 @@ static int dlend_build_finish(struct dlend_memory *mem)
 
 static bool dlend_build_untold(const struct dlend_extent *extent, u32 unused)
 {
-	return !dlend_told_anybody(&extent->told);
+	return !dlend_acks_any(&extent->acks);
 }
 
 static int dlend_build_stages(struct dlend_memory *mem, u32 how)
@@ -584,7 +584,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	 * may be pinned yet.
 	 */
 	while (turns-- && READ_ONCE(ram->ap) && !dlend_memory_user.stop(mem->v) &&
-	       dlend_pin_unmaps_under_way(ram->vm))
+	       dlend_pin_unmaps_in_flight(ram->vm))
 		msleep(DLEND_TURN_MS);
 	err = dlend_build_begin(mem);
 	if (!err) {
@@ -598,7 +598,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 		mem->stat.last_build_calls = mem->stat.pin_calls - calls;
 	}
 	trace_dlend_window(mem->vdev->dev, err ? "failed" : "standing",
-			   READ_ONCE(ram->books.pinned_bytes), err);
+			   READ_ONCE(ram->pinned.pinned_bytes), err);
 	mutex_unlock(&ram->build_lock);
 	return err;
 }

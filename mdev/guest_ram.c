@@ -73,9 +73,9 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 	if (lease)
 		dlend_memory_rescan(dlend_vdev_memory(lease));
 	guard(mutex)(&v->lock);
-	if (!v->now.open || !v->claim.lease || !v->want.bme || v->now.failed)
+	if (!v->now.open || !v->claim.lease || !v->desired.bme || v->now.failed)
 		return;
-	v->want.rescan++;
+	v->desired.rescan++;
 	dlend_vdev_update(v);
 }
 
@@ -96,7 +96,7 @@ void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 	bool looks;
 
 	mutex_lock(&v->lock);
-	looks = v->want.bme && v->have.bme && !v->now.failed;
+	looks = v->desired.bme && v->actual.bme && !v->now.failed;
 	mutex_unlock(&v->lock);
 	if (looks)
 		dlend_memory_look(dlend_vdev_memory(lease));
@@ -134,7 +134,7 @@ static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
 	guard(mutex)(&v->lock);
 	v->unmapping--;
 	if (lost)
-		v->want.build++;
+		v->desired.build++;
 	dlend_vdev_update(v);
 }
 
@@ -142,9 +142,9 @@ static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
 static void dlend_guest_grown(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	if (!v->want.bme || !v->now.open || !v->claim.lease || v->now.failed)
+	if (!v->desired.bme || !v->now.open || !v->claim.lease || v->now.failed)
 		return;
-	v->want.grow++;
+	v->desired.grow++;
 	v->stat.grows++;
 	dlend_vdev_update(v);
 }
@@ -157,13 +157,13 @@ static void dlend_guest_progress(struct dlend_vdev *v)
 static void dlend_guest_exit(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	v->want.bme = false;
+	v->desired.bme = false;
 	dlend_vdev_update(v);
 }
 
-static bool dlend_guest_quiet(struct dlend_vdev *v)
+static bool dlend_guest_quiesced(struct dlend_vdev *v)
 {
-	return READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease);
+	return READ_ONCE(v->is.quiesced) || !READ_ONCE(v->claim.lease);
 }
 
 static void dlend_guest_stuck(struct dlend_vdev *v)
@@ -217,7 +217,7 @@ const struct dlend_memory_ops dlend_memory_user = {
 	.progress = dlend_guest_progress,
 	.exit = dlend_guest_exit,
 	.leave = dlend_ended_leave,
-	.quiet = dlend_guest_quiet,
+	.quiesced = dlend_guest_quiesced,
 	.stuck = dlend_guest_stuck,
 	.stop = dlend_guest_gives_way,
 	.behind = dlend_guest_behind,

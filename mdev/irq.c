@@ -53,8 +53,8 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
 {
 	lockdep_assert_held(&v->lock);
 	v->irq_need = need;
-	v->want.irq_mode = mode;
-	v->want.irq_count = count;
+	v->desired.irq_mode = mode;
+	v->desired.irq_count = count;
 }
 
 /*
@@ -239,7 +239,7 @@ static void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 	unsigned int virq;
 
 	lockdep_assert_held(&v->lock);
-	if (!v->irq.bypass || !vec->trigger || vec->producing || v->have.irq_mode != v->irq.mode)
+	if (!v->irq.bypass || !vec->trigger || vec->producing || v->actual.irq_mode != v->irq.mode)
 		return;
 	virq = dlend_irq_direct_number(v->irq.bypass->direct, vector);
 	/* That fails if two vectors have one eventfd, say: then the handler here signals it. */
@@ -318,9 +318,9 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	u32 count;
 
 	/* The number only grows, as taking vectors away would disturb those in use. */
-	if (v->want.irq_mode == mode) {
+	if (v->desired.irq_mode == mode) {
 		used = max(used, v->irq_need);
-		if (used <= v->want.irq_count) {
+		if (used <= v->desired.irq_count) {
 			/* A later set-up that finds fewer vectors still needs as many. */
 			v->irq_need = used;
 			return;

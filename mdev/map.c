@@ -4,18 +4,18 @@
  * and are mapped there, and the lenders are told.
  *
  * A slot must not be used for other memory while a lender may still map its offsets: the device
- * would write into that memory.  So the slot of an extent that leaves the books goes into
+ * would write into that memory.  So the slot of an extent that leaves the pin table goes into
  * quarantine.  It is free when each lender that was told of the extent has acknowledged that it is
  * gone, or has its device back.  If a lender never says so, the slot stays in quarantine until the
  * session ends, because the lender's device may still use it; other members that need that memory
  * get new slots.  If a VM gives back one device and keeps another one, the first can still reach
  * the same VM's memory until its lender has answered.
  *
- * All this is the same on the link of a node to itself, where views of the aperture take the place
- * of the NTB's IOMMU.
+ * All this is the same on the link of a node to itself, where notifiers of the aperture take the
+ * place of the NTB's IOMMU.
  *
  * Lenders are told by DMA_MAP and DMA_UNMAP, with a few extents in each message.  As soon as an
- * extent is in a DMA_MAP, its lender may have it, even if the message fails (books.h).
+ * extent is in a DMA_MAP, its lender may have it, even if the message fails (pinned.h).
  *
  * Losses of RAM are here, too: dma_unmap, the end of a link, a fence, a build that is undone.  None
  * of these waits for a peer.
@@ -78,9 +78,9 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 			.prot = chunk->prot,
 		});
 	} else {
-		for (next = dlend_books_next(&ram->books, last);
+		for (next = dlend_pinned_next(&ram->pinned, last);
 		     dlend_ram_map_continues(last, next);
-		     next = dlend_books_next(&ram->books, last)) {
+		     next = dlend_pinned_next(&ram->pinned, last)) {
 			size += dlend_chunk_bytes(next);
 			last = next;
 		}
@@ -94,7 +94,7 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 	if (err)
 		return err;
 	*gpa = chunk->gpa + size;
-	for (;; chunk = dlend_books_next(&ram->books, chunk)) {
+	for (;; chunk = dlend_pinned_next(&ram->pinned, chunk)) {
 		chunk->mapped = true;
 		if (chunk == last)
 			return 0;
@@ -111,9 +111,9 @@ static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm
 	int err = 0;
 
 	lockdep_assert_held(&ram->lock);
-	chunk = dlend_books_find(&ram->books, *gpa);
+	chunk = dlend_pinned_find(&ram->pinned, *gpa);
 	while (chunk && chunk->mapped)
-		chunk = dlend_books_next(&ram->books, chunk);
+		chunk = dlend_pinned_next(&ram->pinned, chunk);
 	if (!chunk)
 		return 0;
 	if (!chunk->extent->slot)
@@ -123,7 +123,7 @@ static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm
 	return err ?: 1;
 }
 
-/* Chunks that left the books, by address, leave the aperture: one flush for each run. */
+/* Chunks that left the pin table, by address, leave the aperture: one flush for each run. */
 static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 {
 	struct dlend_chunk *chunk, *next;
@@ -146,8 +146,9 @@ static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 }
 
 /*
- * Extents that left the books leave the aperture: unmapped and flushed when it returns.  Slots that
- * no lender has heard of are free.  The others are in quarantine, and their extents in ram->dead.
+ * Extents that left the pin table leave the aperture: unmapped and flushed when it returns.  Slots
+ * that no lender has heard of are free.  The others are in quarantine, and their extents in
+ * ram->dead.
  */
 static void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 {
@@ -157,13 +158,13 @@ static void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 	list_for_each_entry_safe(extent, tmp, gone, node) {
 		if (extent->slot)
 			extent->cookie = dlend_slot_free(extent->slot,
-							 !dlend_told_anybody(&extent->told));
+							 !dlend_acks_any(&extent->acks));
 		extent->slot = NULL;
-		extent->told.asked = false;
-		if (dlend_told_anybody(&extent->told))
+		extent->acks.asked = false;
+		if (dlend_acks_any(&extent->acks))
 			list_move_tail(&extent->node, &ram->dead);
 		else
-			dlend_books_bury(&ram->books, extent);
+			dlend_pinned_bury(&ram->pinned, extent);
 	}
 }
 
@@ -174,10 +175,10 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent)
 	 * Only in this session: a new session releases all slots in quarantine by itself, and may
 	 * have given the same numbers (cookies) to others.
 	 */
-	if (extent->cookie && !dlend_told_lost(&extent->told) && ram->ap &&
+	if (extent->cookie && !dlend_acks_lost(&extent->acks) && ram->ap &&
 	    dlend_session_live(&ram->session))
 		dlend_slot_release(ram->ap, extent->cookie);
-	dlend_books_bury(&ram->books, extent);
+	dlend_pinned_bury(&ram->pinned, extent);
 }
 
 bool dlend_ram_map_kill(struct dlend_ram *ram,
@@ -187,7 +188,7 @@ bool dlend_ram_map_kill(struct dlend_ram *ram,
 	bool hit;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_books_kill_all(&ram->books, match, arg, &gone);
+	dlend_pinned_kill_all(&ram->pinned, match, arg, &gone);
 	hit = !list_empty(&gone);
 	dlend_ram_map_retire(ram, &gone);
 	return hit;
@@ -209,7 +210,7 @@ int dlend_map_new(struct dlend_memory *mem)
 	scoped_guard(mutex, &ram->lock) {
 		CLASS(dlend_charge, charge)(&mem->vmm);
 		ret = dlend_memory_disturbed(mem) ? -EAGAIN :
-						    dlend_books_form(&ram->books, mem->build);
+						    dlend_pinned_form(&ram->pinned, mem->build);
 	}
 	if (ret)
 		return ret;
@@ -230,27 +231,29 @@ int dlend_map_new(struct dlend_memory *mem)
 /* Messages to lenders */
 
 /* The next extent that may need such news, after @extent (NULL: the first one), or NULL. */
-static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_news news,
+static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_change change,
 					    struct dlend_extent *extent)
 {
 	lockdep_assert_held(&ram->lock);
-	if (news != DLEND_NEWS_GONE)
-		return dlend_books_next_extent(&ram->books, extent ? dlend_extent_end(extent) : 0);
+	if (change != DLEND_CHANGE_GONE)
+		return dlend_pinned_next_extent(&ram->pinned,
+						extent ? dlend_extent_end(extent) : 0);
 	extent = list_prepare_entry(extent, &ram->dead, node);
 	return list_is_last(&extent->node, &ram->dead) ? NULL : list_next_entry(extent, node);
 }
 
 /* Put at most @max extents that need such news into a message.  Return: how many. */
-static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct dlend_p_dma *dma,
+static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_change change,
+			  struct dlend_p_dma *dma,
 			  u32 max)
 {
 	struct dlend_extent *extent = NULL;
 	u32 count = 0;
 
-	while (count < max && (extent = dlend_tell_next(mem->ram, news, extent))) {
-		if (!dlend_told_due(&extent->told, news, mem->id))
+	while (count < max && (extent = dlend_tell_next(mem->ram, change, extent))) {
+		if (!dlend_acks_due(&extent->acks, change, mem->id))
 			continue;
-		dlend_told_ask(&extent->told, news, mem->id);
+		dlend_acks_ask(&extent->acks, change, mem->id);
 		dma->entry[count].gpa = cpu_to_le64(extent->gpa);
 		dma->entry[count].size = cpu_to_le64(extent->size);
 		dma->entry[count].offset = cpu_to_le64(extent->offset);
@@ -262,13 +265,13 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 }
 
 /* The message was answered, or failed.  Its extents are marked, and still where they were. */
-static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
+static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_change change, bool ok)
 {
-	struct dlend_extent *extent = dlend_tell_next(ram, news, NULL), *next;
+	struct dlend_extent *extent = dlend_tell_next(ram, change, NULL), *next;
 
 	for (; extent; extent = next) {
-		next = dlend_tell_next(ram, news, extent);
-		if (dlend_told_answer(&extent->told, news, id, ok) && news == DLEND_NEWS_GONE)
+		next = dlend_tell_next(ram, change, extent);
+		if (dlend_acks_answer(&extent->acks, change, id, ok) && change == DLEND_CHANGE_GONE)
 			dlend_ram_map_bury(ram, extent);
 	}
 }
@@ -277,7 +280,7 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news new
  * Send one message to the lender of member @id, if it needs such news.
  * Return: how many extents it was about, or an error.
  */
-static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, u32 max)
+static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_change change, u32 max)
 {
 	struct dlend_memory *mem;
 	struct dlend_p_dma *dma;
@@ -292,13 +295,13 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 		mem = NULL;
 	if (mem && !ram->ap) {
 		err = -ENOTCONN;
-	} else if (mem && news == DLEND_NEWS_NEW && dlend_memory_disturbed(mem)) {
+	} else if (mem && change == DLEND_CHANGE_NEW && dlend_memory_disturbed(mem)) {
 		err = -EAGAIN;
 	} else if (mem) {
-		dma = dlend_msg_init(&req, news == DLEND_NEWS_NEW ? DLEND_MSG_DMA_MAP :
+		dma = dlend_msg_init(&req, change == DLEND_CHANGE_NEW ? DLEND_MSG_DMA_MAP :
 				     DLEND_MSG_DMA_UNMAP, &mem->lease->addr, mem->lease->epoch,
 				     sizeof(*dma));
-		count = dlend_tell_ask(mem, news, dma, max);
+		count = dlend_tell_ask(mem, change, dma, max);
 		mem->stat.messages += !!count;
 	}
 	mutex_unlock(&ram->lock);
@@ -313,23 +316,23 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 	 * The lender does not have it: perhaps it never got the DMA_MAP.  If the message was about
 	 * one extent only, that extent is unmapped, and no more was asked for.
 	 */
-	if (err == -ENOENT && count == 1 && news != DLEND_NEWS_NEW)
+	if (err == -ENOENT && count == 1 && change != DLEND_CHANGE_NEW)
 		err = 0;
-	dlend_tell_answer(ram, id, news, !err);
+	dlend_tell_answer(ram, id, change, !err);
 	mutex_unlock(&ram->lock);
 	return err ?: count;
 }
 
 /* Tell the lender of member @id all such news. */
-static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
+static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_change change)
 {
 	int ret;
 
 	do {
-		ret = dlend_tell_some(ram, id, news, DLEND_DMA_PER_MSG);
+		ret = dlend_tell_some(ram, id, change, DLEND_DMA_PER_MSG);
 		/* The lender does not have one of them: ask for each by itself to see which. */
-		if (ret == -ENOENT && news != DLEND_NEWS_NEW)
-			ret = dlend_tell_some(ram, id, news, 1);
+		if (ret == -ENOENT && change != DLEND_CHANGE_NEW)
+			ret = dlend_tell_some(ram, id, change, 1);
 	} while (ret > 0);
 	return ret;
 }
@@ -343,8 +346,8 @@ static int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem
 	int err = 0, ret;
 	u32 id;
 
-	for (id = 0; id < DLEND_TOLD_MAX; id++) {
-		ret = dlend_tell_all(ram, id, DLEND_NEWS_GONE);
+	for (id = 0; id < DLEND_ACKS_MAX; id++) {
+		ret = dlend_tell_all(ram, id, DLEND_CHANGE_GONE);
 		if (ret && (!mem || mem->id == id))
 			err = ret;
 	}
@@ -359,13 +362,13 @@ int dlend_map_part(struct dlend_memory *mem)
 
 	mutex_lock(&ram->loss_lock);
 	mutex_lock(&ram->lock);
-	torn = dlend_books_torn(&ram->books);
+	torn = dlend_pinned_torn(&ram->pinned);
 	mutex_unlock(&ram->lock);
 	/* Only builds add chunks, and this is one.  So nothing more is torn than just now. */
 	if (torn)
 		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
-	dlend_books_settle(&ram->books, &gone);
+	dlend_pinned_settle(&ram->pinned, &gone);
 	dlend_ram_map_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, true);
@@ -375,8 +378,8 @@ int dlend_map_part(struct dlend_memory *mem)
 
 int dlend_map_tell(struct dlend_memory *mem)
 {
-	return dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_UNSURE) ?:
-	       dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_NEW);
+	return dlend_tell_all(mem->ram, mem->id, DLEND_CHANGE_UNSURE) ?:
+	       dlend_tell_all(mem->ram, mem->id, DLEND_CHANGE_NEW);
 }
 
 bool dlend_map_others_due(const struct dlend_memory *mem)
@@ -391,8 +394,8 @@ bool dlend_map_others_due(const struct dlend_memory *mem)
 	dlend_for_each_member(other, ram)
 		if (other != mem && other->user)
 			users |= BIT(other->id);
-	while ((extent = dlend_books_walk(&ram->books, &gpa)))
-		if (users & ~extent->told.members)
+	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
+		if (users & ~extent->acks.members)
 			return true;
 	return false;
 }
@@ -426,13 +429,13 @@ static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 		return true;
 	guard(mutex)(&ram->lock);
 	/* VFIO's mappings end there, and the memory beside them stays. */
-	dlend_books_split(&ram->books, gpa);
+	dlend_pinned_split(&ram->pinned, gpa);
 	if (last != U64_MAX)
-		dlend_books_split(&ram->books, last + 1);
-	return dlend_books_returns(&ram->books, gpa, last);
+		dlend_pinned_split(&ram->pinned, last + 1);
+	return dlend_pinned_returns(&ram->pinned, gpa, last);
 }
 
-/* Take chunks out of books and aperture, to be unpinned.  Return: were there any? */
+/* Take chunks out of pin table and aperture, to be unpinned.  Return: were there any? */
 static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns)
 {
 	struct dlend_chunk *chunk;
@@ -442,9 +445,9 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 
 	guard(mutex)(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
-	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), &out);
-	/* Pages that are being pinned will be in the books soon, or given up. */
-	hit |= dlend_pin_under_way(ram->vm, NULL, gpa, last);
+	hit = dlend_pinned_lose(&ram->pinned, gpa, last, dlend_ram_now_ms(), &out);
+	/* Pages that are being pinned will be in the pin table soon, or given up. */
+	hit |= dlend_pin_in_flight(ram->vm, NULL, gpa, last);
 	/* A chunk that could not be split has gone as a whole; the guest still has the rest. */
 	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
@@ -453,7 +456,7 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	dlend_ram_map_remove(ram, &out);
 	dlend_unpin_add(ram->vm, &out);
 	if (hit && !returns) {
-		dlend_books_prune(&ram->books, gpa, last, &gone);
+		dlend_pinned_prune(&ram->pinned, gpa, last, &gone);
 		dlend_ram_map_retire(ram, &gone);
 	}
 	if (!list_empty(&ram->dead))
@@ -474,7 +477,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
 	if (hit)
 		trace_dlend_window(mem->vdev->dev, returns ? "lost" : "unplugged",
-				   READ_ONCE(ram->books.pinned_bytes), 0);
+				   READ_ONCE(ram->pinned.pinned_bytes), 0);
 	dlend_unpin_start(ram->vm, 1);
 	dlend_members_reopen(ram, hit);
 	return hit;
@@ -525,7 +528,7 @@ void dlend_loss_undo(struct dlend_memory *mem)
 	mutex_lock(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	dlend_ram_map_kill(ram, dlend_loss_of_build, mem->build);
-	dlend_books_take_build(&ram->books, mem->build, &out);
+	dlend_pinned_take_build(&ram->pinned, mem->build, &out);
 	dlend_ram_map_remove(ram, &out);
 	dlend_unpin_add(ram->vm, &out);
 	mutex_unlock(&ram->lock);
@@ -552,13 +555,14 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 	mem->fenced = true;
 	dlend_ram_disturb(ram);
 	/* All RAM leaves the aperture; it stays pinned, and extents keep their slots. */
-	while ((extent = dlend_books_walk(&ram->books, &gpa)))
+	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
 		if (extent->slot)
 			dlend_slot_unmap(extent->slot, 0, extent->size);
-	for (chunk = dlend_books_find(&ram->books, 0); chunk;
-	     chunk = dlend_books_next(&ram->books, chunk))
+	for (chunk = dlend_pinned_find(&ram->pinned, 0); chunk;
+	     chunk = dlend_pinned_next(&ram->pinned, chunk))
 		chunk->mapped = false;
-	trace_dlend_window(dlend_link_dev(ram->session.link), "fenced", ram->books.pinned_bytes, 0);
+	trace_dlend_window(dlend_link_dev(ram->session.link), "fenced", ram->pinned.pinned_bytes,
+			   0);
 	return true;
 }
 
@@ -572,7 +576,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	/* Slots that lenders were told of are in quarantine, which a new session ends. */
 	dlend_ram_map_kill_all(ram);
 	WRITE_ONCE(ram->ap, NULL);
-	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->books.pinned_bytes,
+	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->pinned.pinned_bytes,
 			   0);
 	dlend_ram_queue(ram, &ram->down_work);
 }
@@ -587,10 +591,10 @@ static void dlend_loss_down_work(struct work_struct *work)
 	/* Take and unpin some of the chunks, none of which is in an extent, until there is none. */
 	do {
 		mutex_lock(&ram->lock);
-		chunk = dlend_books_find(&ram->books, 0);
+		chunk = dlend_pinned_find(&ram->pinned, 0);
 		if (chunk)
-			dlend_books_take_range(&ram->books, chunk->gpa,
-					       chunk->gpa + DLEND_DROP_BYTES - 1, &out);
+			dlend_pinned_take_range(&ram->pinned, chunk->gpa,
+						chunk->gpa + DLEND_DROP_BYTES - 1, &out);
 		dlend_unpin_add(ram->vm, &out);
 		mutex_unlock(&ram->lock);
 		dlend_unpin_all(ram->vm);

@@ -309,7 +309,7 @@ static ssize_t move_to_show(struct device *dev, struct device_attribute *attr, c
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 
 	guard(mutex)(&v->lock);
-	return sysfs_emit(buf, "%u%s\n", v->want.move_to, v->want.cut ? " cut" : "");
+	return sysfs_emit(buf, "%u%s\n", v->desired.move_to, v->desired.forced ? " cut" : "");
 }
 
 static ssize_t move_to_store(struct device *dev, struct device_attribute *attr, const char *buf,
@@ -377,7 +377,7 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "own_bytes %llu\n", st.own_bytes);
 	seq_printf(m, "taken_bytes %llu\n", st.taken_bytes);
 	seq_printf(m, "sharers %llu\n", st.sharers);
-	seq_printf(m, "book_bytes %llu\n", st.book_bytes);
+	seq_printf(m, "table_bytes %llu\n", st.table_bytes);
 	seq_printf(m, "pages_4k %llu\n", st.pages_4k);
 	seq_printf(m, "pages_2m %llu\n", st.pages_2m);
 	seq_printf(m, "pages_1g %llu\n", st.pages_1g);

@@ -36,10 +36,10 @@ struct dlend_vmm {
 	bool locks_all;
 };
 
-/** dlend_vmm_party - a process, by its first @thread. Context: any. */
-static inline struct dlend_party dlend_vmm_party(const struct task_struct *thread)
+/** dlend_vmm_user - a process, by its first @thread. Context: any. */
+static inline struct dlend_user dlend_vmm_user(const struct task_struct *thread)
 {
-	return (struct dlend_party){ .pid = thread->tgid, .since = thread->start_boottime };
+	return (struct dlend_user){ .pid = thread->tgid, .since = thread->start_boottime };
 }
 
 /** dlend_vmm_note - @vmm is the calling process from now on. Context: system call. */
@@ -69,7 +69,7 @@ void dlend_vmm_drop(struct dlend_vmm *vmm);
  * @own_bytes: of @pinned_bytes, through this device's own VFIO device
  * @taken_bytes: taken over from devices that were closed
  * @sharers: devices that use the pinned memory
- * @book_bytes: kernel memory of the books about pinned memory
+ * @table_bytes: kernel memory of the pin table about pinned memory
  * @pages_4k: pages of the IOMMU by which all that is in the aperture is mapped; so also @pages_2m
  *	and @pages_1g
  * @pages_2m: see @pages_4k
@@ -78,7 +78,7 @@ void dlend_vmm_drop(struct dlend_vmm *vmm);
 struct dlend_memory_stat {
 	u64 pinned_bytes, rebuilds, waits, pin_longest_us, unmaps, unmap_longest_us;
 	u64 pin_calls, pin_us, map_us, last_build_calls, looks, wakeups, messages;
-	u64 own_bytes, taken_bytes, sharers, book_bytes;
+	u64 own_bytes, taken_bytes, sharers, table_bytes;
 	u64 pages_4k, pages_2m, pages_1g;
 };
 
@@ -91,7 +91,7 @@ struct dlend_memory_stat {
  * @progress: a build goes on, this device's or one that it waits for
  * @exit: the VMM dies: the device has to stop
  * @leave: the VMM dies: the lease has to end
- * @quiet: true: the device has stopped, or its lease is over
+ * @quiesced: true: the device has stopped, or its lease is over
  * @stuck: memory stays pinned, because VFIO waits for itself: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
  * @behind: true: the device may transfer, and does not reach all new RAM yet.  The device itself
@@ -99,7 +99,7 @@ struct dlend_memory_stat {
  * @look: true: the device is going to look for new RAM; false: it cannot now
  *
  * All are called with locks of guest memory held; so they do not wait, and call no function of this
- * header.  @progress, @quiet, @stop and @look take no lock.  They may be called until
+ * header.  @progress, @quiesced, @stop and @look take no lock.  They may be called until
  * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
@@ -109,7 +109,7 @@ struct dlend_memory_ops {
 	void (*progress)(struct dlend_vdev *v);
 	void (*exit)(struct dlend_vdev *v);
 	void (*leave)(struct dlend_vdev *v);
-	bool (*quiet)(struct dlend_vdev *v);
+	bool (*quiesced)(struct dlend_vdev *v);
 	void (*stuck)(struct dlend_vdev *v);
 	bool (*stop)(struct dlend_vdev *v);
 	bool (*behind)(struct dlend_vdev *v);
@@ -234,15 +234,15 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
  * @mem: (in, out) memory
  *
  * All is unmapped in the aperture when this returns; it stays pinned, and keeps its slots.  Builds
- * of other devices map nothing before this device has stopped (dlend_memory_ops.quiet).  Nothing is
- * done if another device of the VM uses the same windows: this node cannot tell the two apart.
+ * of other devices map nothing before this device has stopped (dlend_memory_ops.quiesced).  Nothing
+ * is done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
  * Context: may sleep; does not wait. Return: true if it is blocked, or the aperture is gone.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
 /**
- * dlend_memory_cut - the lease is about to end
+ * dlend_memory_revoke - the lease is about to end
  * @mem: (in, out) memory
  *
  * From now on nothing is pinned through it, nor told to its lender.  If no other device uses the
@@ -251,7 +251,7 @@ bool dlend_memory_fence(struct dlend_memory *mem);
  *
  * Context: may sleep; does not wait.
  */
-void dlend_memory_cut(struct dlend_memory *mem);
+void dlend_memory_revoke(struct dlend_memory *mem);
 
 /**
  * dlend_memory_vmm_exits - the VMM dies, and will close all of its devices now
@@ -269,8 +269,8 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem);
  * dlend_memory_close - the VMM closes the device, or its lease is over
  * @mem: (in, out) memory
  *
- * As dlend_memory_cut(); and nothing is pinned through it when this returns, nor will be.  Another
- * user of the same RAM takes over its pins, which takes about as long as pinning.
+ * As dlend_memory_revoke(); and nothing is pinned through it when this returns, nor will be.
+ * Another user of the same RAM takes over its pins, which takes about as long as pinning.
  *
  * Context: may sleep; before VFIO's close_device() returns, because nothing can be unpinned later.
  * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and

@@ -153,11 +153,12 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 /* The VM stands still.  If it is not to move, its device is not stopped. */
 static void dlend_move_stand_still(struct dlend_vdev *v)
 {
-	bool busy = READ_ONCE(v->want.move_to) != DLEND_NODE_NONE && !READ_ONCE(v->want.cut) &&
-		    !READ_ONCE(v->want.quiet) && dlend_ending_await(v);
+	bool busy = READ_ONCE(v->desired.move_to) != DLEND_NODE_NONE &&
+		    !READ_ONCE(v->desired.forced) &&
+		    !READ_ONCE(v->desired.quiesced) && dlend_ending_await(v);
 
 	guard(mutex)(&v->lock);
-	if (v->want.move_to == DLEND_NODE_NONE || v->want.quiet)
+	if (v->desired.move_to == DLEND_NODE_NONE || v->desired.quiesced)
 		return;
 	v->move.why[0] = 0;
 	if (busy) {
@@ -166,8 +167,8 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 			 "it still has commands to end, a second after its guest had stopped: try again when it has less to do");
 		return;
 	}
-	v->want.quiet = true;
-	v->want.turn++;
+	v->desired.quiesced = true;
+	v->desired.turn++;
 	dlend_vdev_update(v);
 }
 
@@ -175,10 +176,10 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 static void dlend_move_go_on(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	if (!v->want.quiet)
+	if (!v->desired.quiesced)
 		return;
-	v->want.quiet = false;
-	v->want.turn++;
+	v->desired.quiesced = false;
+	v->desired.turn++;
 	if (v->move.given && !v->claim.lease) {
 		v->move.given = false;
 		dlend_move_lost(v, ": another host has taken it over");
@@ -230,14 +231,14 @@ static int dlend_move_intx_may_go(struct dlend_vdev *v)
 /* May the VM go?  If not, say why. [locked] */
 static int dlend_move_may_go(struct dlend_vdev *v)
 {
-	if (v->want.move_to == DLEND_NODE_NONE)
+	if (v->desired.move_to == DLEND_NODE_NONE)
 		return dlend_move_err(v, -EPERM,
 				      "nobody has said where to; use \"dlend migrate --live\", or write the node's number to the device's attribute move_to");
 	if (v->now.failed)
 		return dlend_move_err(v, -EIO, "its device has failed: %s", v->reason);
 	if (!v->claim.lease)
 		return 0;
-	if (!dlend_plan_may_leave(&v->want, &v->have))
+	if (!dlend_plan_may_leave(&v->desired, &v->actual))
 		return dlend_move_err(v, -EBUSY, "its device cannot be left alone: %s",
 					 v->move.why[0] ? v->move.why :
 					 "its lender has not stopped it in time");
@@ -363,11 +364,11 @@ static void dlend_move_begin(struct dlend_vdev *v)
 {
 	v->now.coming = false;
 	v->move.has_token = false;
-	v->want.taken = false;
-	v->want.bme = dlend_cfg_mastering(&v->cfg);
+	v->desired.taken = false;
+	v->desired.bme = dlend_cfg_mastering(&v->cfg);
 	/* The build may have looked before all of the VM's memory had come. */
-	v->want.rescan++;
-	if (v->want.bme)
+	v->desired.rescan++;
+	if (v->desired.bme)
 		v->bme_at = ktime_get();
 	dlend_vdev_update(v);
 }
@@ -379,7 +380,7 @@ static void dlend_move_take(struct dlend_vdev *v)
 
 	mutex_lock(&v->lock);
 	if (v->move.has_token && v->claim.lease) {
-		v->want.taken = true;
+		v->desired.taken = true;
 		/* The VM may run before its device is here: accesses wait at the gate. */
 		dlend_vdev_update(v);
 	} else {
@@ -493,8 +494,8 @@ static void dlend_move_expect(struct dlend_vdev *v)
 	v->now.refused = false;
 	v->move.has_token = false;
 	v->move.arrived = false;
-	v->want.taken = false;
-	v->want.build++;
+	v->desired.taken = false;
+	v->desired.build++;
 	dlend_vdev_update(v);
 }
 
@@ -603,8 +604,8 @@ void dlend_move_forget(struct dlend_vdev *v)
 	v->move.given = false;
 	v->move.has_token = false;
 	v->move.why[0] = 0;
-	v->want.quiet = false;
-	v->want.taken = false;
+	v->desired.quiesced = false;
+	v->desired.taken = false;
 }
 
 void dlend_move_close(struct dlend_vdev *v)
@@ -616,7 +617,7 @@ void dlend_move_close(struct dlend_vdev *v)
 /* Which node may take the device over */
 
 /* @text: "NODE"; the words "cut" and "all" may follow. */
-static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool *all)
+static int dlend_move_parse_target(const char *text, u16 *node, bool *forced, bool *all)
 {
 	char words[24], *rest, *word;
 	int ret;
@@ -627,7 +628,7 @@ static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool 
 	ret = kstrtou16(strsep(&rest, " "), 0, node);
 	while (!ret && (word = strsep(&rest, " "))) {
 		if (!strcmp(word, "cut"))
-			*cut = true;
+			*forced = true;
 		else if (!strcmp(word, "all"))
 			*all = true;
 		else
@@ -638,9 +639,9 @@ static int dlend_move_parse_target(const char *text, u16 *node, bool *cut, bool 
 
 int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 {
-	bool cut = false, all = false;
+	bool forced = false, all = false;
 	u16 node;
-	int ret = dlend_move_parse_target(text, &node, &cut, &all);
+	int ret = dlend_move_parse_target(text, &node, &forced, &all);
 
 	if (ret)
 		return ret;
@@ -658,9 +659,9 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 		return ret;
 	}
 	v->move.told = 0;
-	v->want.named++;
-	v->want.move_to = node;
-	v->want.cut = cut;
+	v->desired.named++;
+	v->desired.move_to = node;
+	v->desired.forced = forced;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.move_told),
@@ -692,46 +693,46 @@ static const char *dlend_move_told_words(int err)
 
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	int ret = dlend_lease_move_to(lease, v->asked.move_to, v->asked.cut);
+	int ret = dlend_lease_move_to(lease, v->asked.move_to, v->asked.forced);
 
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	if (dlend_reply_named(&v->want, &v->asked, &v->have, &v->move.told, ret))
+	if (dlend_reply_named(&v->desired, &v->asked, &v->actual, &v->move.told, ret))
 		dev_warn_ratelimited(dlend_vdev_dev(v), "node %u cannot take the device over (%pe): %s\n",
 				     v->asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
 }
 
 void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish had;
-	struct dlend_quiet quiet;
+	struct dlend_state had;
+	struct dlend_quiesced quiesced;
 	int ret;
 
 	mutex_lock(&v->lock);
-	v->have.bme = false;
-	had = v->have;
+	v->actual.bme = false;
+	had = v->actual;
 	/* Direct interrupts end, as the lender has to count them. */
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
-	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
+	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiesced);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), "bus_master off", lease->epoch, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	dlend_reply_quiesced(&v->asked, &v->have, quiet.drained || v->have.cut, ret);
-	if (quiet.irqs_changed) {
-		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+	dlend_reply_quiesced(&v->asked, &v->actual, quiesced.drained || v->actual.forced, ret);
+	if (quiesced.irqs_changed) {
+		v->actual.irq_mode = DLEND_IRQ_UNKNOWN;
 		v->irq_gap = true;
 	}
 	v->now.dma = v->now.dma && ret;
 	if (ret)
 		snprintf(v->move.why, sizeof(v->move.why), "node %u could not stop it (%pe)",
 			 lease->addr.lender, ERR_PTR(ret));
-	else if (v->have.loud)
+	else if (v->actual.loud)
 		snprintf(v->move.why, sizeof(v->move.why),
 			 "it was still at work %u ms after its guest had stopped: try again when there is less to do",
-			 quiet.waited_us / 1000);
+			 quiesced.waited_us / 1000);
 }
 
 void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -742,10 +743,10 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (v->claim.lease != lease)
 		return;
 	/* Interrupts may be lost while the device was stopped.  One too many does no harm. */
-	dlend_irqs_live(v, v->have.irq_mode, true);
+	dlend_irqs_live(v, v->actual.irq_mode, true);
 	v->move.given = false;
 	v->move.why[0] = 0;
-	if (dlend_reply_ran(&v->want, &v->asked, &v->have, ret))
+	if (dlend_reply_ran(&v->desired, &v->asked, &v->actual, ret))
 		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
 				ret == -ESTALE ? ": another host has taken it over" : "");
 }
@@ -759,7 +760,7 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
 	/* If the VM is not waited for any more, its lease has ended, too. */
 	if (v->claim.lease != lease)
 		return;
-	dlend_reply_taken(&v->have);
+	dlend_reply_taken(&v->actual);
 	/* The next set-up signals every vector once, for those that were lost on the way. */
 	v->irq_gap = true;
 	dlend_move_begin(v);

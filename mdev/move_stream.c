@@ -79,12 +79,12 @@ size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf)
 	return at - (void *)buf;
 }
 
-int dlend_move_length(const u8 *buf, size_t have, size_t *length)
+int dlend_move_length(const u8 *buf, size_t actual, size_t *length)
 {
 	const struct dlend_move_header *header = (const void *)buf;
 
 	*length = sizeof(*header);
-	if (have < sizeof(*header))
+	if (actual < sizeof(*header))
 		return 0;
 	if (le32_to_cpu(header->magic) != DLEND_MOVE_MAGIC ||
 	    le32_to_cpu(header->version) != DLEND_MOVE_VERSION ||

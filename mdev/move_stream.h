@@ -57,12 +57,12 @@ size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf);
 /**
  * dlend_move_length - say how long a stream will be, from its beginning
  * @buf: (in) its beginning
- * @have: (in) bytes of it
+ * @actual: (in) bytes of it
  * @length: (out) bytes of the whole stream; of its header while that has not come
  *
  * Return: 0; -EBADMSG this is no such stream, or one of another version.
  */
-int dlend_move_length(const u8 *buf, size_t have, size_t *length);
+int dlend_move_length(const u8 *buf, size_t actual, size_t *length);
 
 /**
  * dlend_move_unpack - read a stream

@@ -6,9 +6,9 @@
  * while that member's VFIO device is open.
  *
  * A pin is *under way* (dlend_pin_begin() to dlend_pin_end()) from before the pages are pinned
- * until they are in the books, or given up.  A dma_unmap of these pages waits for the end of the
- * pin, because it must find every pin (dlend_unpin_await()).  And no pin begins where a dma_unmap
- * of any device of the VM is under way, or was just now: see books.h for the reason.
+ * until they are in the pin table, or given up.  A dma_unmap of these pages waits for the end of
+ * the pin, because it must find every pin (dlend_unpin_await()).  And no pin begins where a
+ * dma_unmap of any device of the VM is under way, or was just now: see pinned.h for the reason.
  *
  * Why dma_unmap does not unpin pages itself.  type1 has two locks, iommu->lock (L) and
  * iommu->device_list_lock (D).  A thread X of the VMM that unmaps
@@ -180,7 +180,7 @@ void dlend_unpin_all(struct dlend_vm *vm)
 
 /* For dma_unmap */
 
-bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
+bool dlend_pin_in_flight(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
 {
 	const struct dlend_memory *mem;
 	bool pins = false;
@@ -246,7 +246,7 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 
 	for (;;) {
 		steps = READ_ONCE(vm->steps);
-		pins = dlend_pin_under_way(vm, NULL, gpa, last);
+		pins = dlend_pin_in_flight(vm, NULL, gpa, last);
 		if (!pins && !READ_ONCE(vm->unpinning)) {
 			kfree(xa_erase(&vm->turns, current->pid));
 			return true;
@@ -254,9 +254,9 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 		/* Another device's call gave way a moment ago, in this turn. */
 		if (turn && turn->at && turn->at != mem && turn->count <= DLEND_UNPIN_TURNS)
 			return true;
-		wait_event_timeout(vm->step_done, pins ? !dlend_pin_under_way(vm, NULL, gpa, last) :
+		wait_event_timeout(vm->step_done, pins ? !dlend_pin_in_flight(vm, NULL, gpa, last) :
 				   !READ_ONCE(vm->unpinning), msecs_to_jiffies(DLEND_UNPIN_MS));
-		if (pins && !dlend_pin_under_way(vm, NULL, gpa, last))
+		if (pins && !dlend_pin_in_flight(vm, NULL, gpa, last))
 			return false;
 		if (READ_ONCE(vm->steps) != steps) {
 			halves = 0;
@@ -319,7 +319,7 @@ void dlend_pin_unmap_note(struct dlend_vm *vm, u64 gpa, u64 last, bool begins)
 	spin_unlock(&vm->lock);
 }
 
-bool dlend_pin_unmaps_under_way(struct dlend_vm *vm)
+bool dlend_pin_unmaps_in_flight(struct dlend_vm *vm)
 {
 	bool busy;
 
@@ -381,8 +381,8 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 	struct dlend_vm *vm = ram->vm;
 
 	mutex_lock(&ram->lock);
-	if (grown && ram->books.pinned_bytes > mem->pinned_most) {
-		mem->pinned_most = ram->books.pinned_bytes;
+	if (grown && ram->pinned.pinned_bytes > mem->pinned_most) {
+		mem->pinned_most = ram->pinned.pinned_bytes;
 		dlend_members_progress(ram);
 	}
 	spin_lock(&vm->lock);
@@ -397,10 +397,10 @@ void dlend_pin_await(const struct dlend_memory *via)
 {
 	struct dlend_vm *vm = via->ram->vm;
 
-	if (!wait_event_timeout(vm->step_done, !dlend_pin_under_way(vm, via, 0, U64_MAX),
+	if (!wait_event_timeout(vm->step_done, !dlend_pin_in_flight(vm, via, 0, U64_MAX),
 				msecs_to_jiffies(DLEND_PIN_LONG_MS)))
 		dev_warn(via->vdev->dev, "memory of the VMM is still being pinned, because the program that serves it (FUSE, userfaultfd) does not answer: the device goes back to its lender, but the VMM does not end before it does\n");
-	wait_event(vm->step_done, !dlend_pin_under_way(vm, via, 0, U64_MAX));
+	wait_event(vm->step_done, !dlend_pin_in_flight(vm, via, 0, U64_MAX));
 }
 
 /* Calls to VFIO */
@@ -450,7 +450,7 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 	return err;
 }
 
-/* A chunk's way into the books, and back */
+/* A chunk's way into the pin table, and back */
 
 /* Remember which pages: one number, or a list if they are not contiguous. */
 static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *chunk)
@@ -464,12 +464,12 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 	if (i == chunk->npages)
 		return 0;
 	chunk->pages = kmemdup(mem->pages, chunk->npages * sizeof(mem->pages[0]),
-			       DLEND_BOOKS_GFP);
+			       DLEND_PINNED_GFP);
 	return chunk->pages ? 0 : -ENOMEM;
 }
 
 /*
- * Is a chunk that is pinned for reading still read-only?  The prober tried that before the pages
+ * Is a chunk that is pinned for reading still read-only?  The scan tried that before the pages
  * were pinned, so the VMM may have mapped them anew since then without a dma_unmap.  From now on
  * there is a dma_unmap.  Return: 0; -EINTR: a page is writable, look again.
  */
@@ -490,20 +490,20 @@ static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chu
 	return -EINTR;
 }
 
-/* Enter a pinned chunk in the books, for which the VMM is charged. */
+/* Enter a pinned chunk in the pin table, for which the VMM is charged. */
 static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pinned)
 {
 	struct dlend_chunk *chunk;
 	int err;
 
 	CLASS(dlend_charge, charge)(&mem->vmm);
-	chunk = kmemdup(pinned, sizeof(*pinned), DLEND_BOOKS_GFP);
+	chunk = kmemdup(pinned, sizeof(*pinned), DLEND_PINNED_GFP);
 	if (!chunk)
 		return -ENOMEM;
 	err = dlend_pin_note_pages(mem, chunk);
 	if (!err) {
 		guard(mutex)(&mem->ram->lock);
-		err = dlend_books_add(&mem->ram->books, chunk);
+		err = dlend_pinned_add(&mem->ram->pinned, chunk);
 	}
 	if (err) {
 		kfree(chunk->pages);
@@ -531,9 +531,9 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool 
 		err = dlend_pin_check_prot(mem, &chunk) ?: dlend_pin_add(mem, &chunk);
 	if (pinned && (err || try))
 		dlend_unpin_pages(mem, gpa, npages);
-	/* Not earlier: dma_unmap must not find a pin that is not in the books. */
+	/* Not earlier: dma_unmap must not find a pin that is not in the pin table. */
 	dlend_pin_end(mem, !err && !try);
 	cond_resched();
-	/* -EINVAL of the books does not mean a hole, as it would to the prober. */
+	/* -EINVAL of the pin table does not mean a hole, as it would to the scan. */
 	return pinned && err == -EINVAL ? -EIO : err;
 }

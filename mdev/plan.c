@@ -9,91 +9,98 @@
 #include <linux/minmax.h>
 #include "plan.h"
 
-static bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_irq_settled(const struct dlend_state *desired,
+				   const struct dlend_state *actual)
 {
-	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count &&
-	       have->irq_turn == want->irq_turn;
+	return actual->irq_mode == desired->irq_mode && actual->irq_count == desired->irq_count &&
+	       actual->irq_turn == desired->irq_turn;
 }
 
-static bool dlend_plan_windows_due(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_windows_due(const struct dlend_state *desired,
+				   const struct dlend_state *actual)
 {
-	return have->build != want->build || have->rescan != want->rescan ||
-	       have->grow != want->grow;
+	return actual->build != desired->build || actual->rescan != desired->rescan ||
+	       actual->grow != desired->grow;
 }
 
 /* The VM is on its way: only its memory is mapped before it has come. */
-static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struct dlend_wish *want,
-					 const struct dlend_wish *have)
+static enum dlend_step dlend_plan_coming(struct dlend_situation now,
+					 const struct dlend_state *desired,
+					 const struct dlend_state *actual)
 {
 	if (!now.leased)
 		return now.refused ? DLEND_STEP_NONE : DLEND_STEP_STANDBY;
-	if (want->taken)
+	if (desired->taken)
 		return DLEND_STEP_TAKE_OVER;
-	return dlend_plan_windows_due(want, have) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
+	return dlend_plan_windows_due(desired, actual) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
 }
 
-static bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_move_told(const struct dlend_state *desired,
+				 const struct dlend_state *actual)
 {
-	return have->move_to == want->move_to && have->cut == want->cut &&
-	       (have->named == want->named || want->move_to == DLEND_NODE_NONE);
+	return actual->move_to == desired->move_to && actual->forced == desired->forced &&
+	       (actual->named == desired->named || desired->move_to == DLEND_NODE_NONE);
 }
 
-static bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_move_settled(const struct dlend_state *desired,
+				    const struct dlend_state *actual)
 {
-	return have->quiet == want->quiet && (!want->quiet || have->turn == want->turn);
+	return actual->quiesced == desired->quiesced && (!desired->quiesced ||
+							 actual->turn == desired->turn);
 }
 
-bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have)
+bool dlend_plan_may_leave(const struct dlend_state *desired, const struct dlend_state *actual)
 {
-	return want->quiet && !have->loud && dlend_plan_move_settled(want, have);
+	return desired->quiesced && !actual->loud && dlend_plan_move_settled(desired, actual);
 }
 
 /* Return: the step for a VM that stands still or goes on; DLEND_STEP_NONE: there is none. */
-static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
-					 const struct dlend_wish *have)
+static enum dlend_step dlend_plan_moving(const struct dlend_state *desired,
+					 const struct dlend_state *actual)
 {
-	if (!dlend_plan_move_settled(want, have))
-		return want->quiet ? DLEND_STEP_QUIESCE : DLEND_STEP_RUN;
-	return dlend_plan_move_told(want, have) ? DLEND_STEP_NONE : DLEND_STEP_MOVE_TO;
+	if (!dlend_plan_move_settled(desired, actual))
+		return desired->quiesced ? DLEND_STEP_QUIESCE : DLEND_STEP_RUN;
+	return dlend_plan_move_told(desired, actual) ? DLEND_STEP_NONE : DLEND_STEP_MOVE_TO;
 }
 
-static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
-				       const struct dlend_wish *have)
+static enum dlend_step dlend_plan_step(struct dlend_situation now,
+				       const struct dlend_state *desired,
+				       const struct dlend_state *actual)
 {
 	enum dlend_step step;
 
 	if (!now.open)
 		return DLEND_STEP_NONE;
 	if (now.coming)
-		return dlend_plan_coming(now, want, have);
+		return dlend_plan_coming(now, desired, actual);
 	if (now.failed)
-		return now.leased && have->bme ? DLEND_STEP_BME_OFF : DLEND_STEP_NONE;
+		return now.leased && actual->bme ? DLEND_STEP_BME_OFF : DLEND_STEP_NONE;
 	/* A VM that stands still needs no lease, and may have gone to another host. */
-	if (!now.leased && want->quiet)
+	if (!now.leased && desired->quiesced)
 		return DLEND_STEP_NONE;
 	if (!now.leased)
-		return want->bme || now.touched || now.prepin ? DLEND_STEP_BORROW :
+		return desired->bme || now.touched || now.prepin ? DLEND_STEP_BORROW :
 								DLEND_STEP_NONE;
-	if (have->reset != want->reset)
+	if (actual->reset != desired->reset)
 		return DLEND_STEP_RESET;
-	step = dlend_plan_moving(want, have);
+	step = dlend_plan_moving(desired, actual);
 	if (step != DLEND_STEP_NONE)
 		return step;
 	/* The device does nothing, and its next step may be another host's. */
-	if (want->quiet)
+	if (desired->quiesced)
 		return DLEND_STEP_NONE;
-	if (!want->bme && have->bme)
+	if (!desired->bme && actual->bme)
 		return DLEND_STEP_BME_OFF;
-	if (have->enable != want->enable)
+	if (actual->enable != desired->enable)
 		return DLEND_STEP_ENABLE;
-	if (!dlend_plan_irq_settled(want, have))
+	if (!dlend_plan_irq_settled(desired, actual))
 		return DLEND_STEP_IRQ;
-	if (have->readrq != want->readrq)
+	if (actual->readrq != desired->readrq)
 		return DLEND_STEP_READRQ;
-	if ((want->bme || now.prepin) && dlend_plan_windows_due(want, have))
+	if ((desired->bme || now.prepin) && dlend_plan_windows_due(desired, actual))
 		return DLEND_STEP_BUILD;
 	/* A dma_unmap under way may take windows away: decide after it. */
-	if (want->bme && !have->bme && !now.unmapping && !now.held)
+	if (desired->bme && !actual->bme && !now.unmapping && !now.held)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;
 }
@@ -124,45 +131,48 @@ static enum dlend_gate dlend_plan_gate(bool failed, bool settled, bool readable)
 	return readable ? DLEND_GATE_READ : DLEND_GATE_SHUT;
 }
 
-struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_wish *want,
-				   const struct dlend_wish *have)
+struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_state *desired,
+				   const struct dlend_state *actual)
 {
-	enum dlend_step next = dlend_plan_step(now, want, have);
-	bool mute = !now.leased || now.failed, still = want->quiet || have->quiet;
-	bool answers = !mute && !now.coming && have->reset == want->reset;
-	bool readable = answers && have->enable == want->enable;
-	bool stands = have->build == want->build && have->grow == want->grow && !now.unmapping;
-	bool irqs = dlend_plan_irq_settled(want, have), urgent = BIT(next) & DLEND_PLAN_URGENT;
-	bool settled = readable && !now.looking && !still && have->bme == want->bme && irqs &&
-		       (!want->bme || stands);
+	enum dlend_step next = dlend_plan_step(now, desired, actual);
+	bool inactive = !now.leased || now.failed, still = desired->quiesced || actual->quiesced;
+	bool answers = !inactive && !now.coming && actual->reset == desired->reset;
+	bool readable = answers && actual->enable == desired->enable;
+	bool stands = actual->build == desired->build && actual->grow == desired->grow &&
+		      !now.unmapping;
+	bool irqs = dlend_plan_irq_settled(desired, actual), urgent = BIT(next) & DLEND_PLAN_URGENT;
+	bool settled = readable && !now.looking && !still && actual->bme == desired->bme && irqs &&
+		       (!desired->bme || stands);
 
 	return (struct dlend_conditions){
 		.next = next,
 		.gate = dlend_plan_gate(now.failed, settled, readable),
 		.live = dlend_plan_live(next, answers, still),
 		.urgent = urgent,
-		.quiet = !now.dma || (have->bme && !urgent),
-		.behind = now.dma && have->grow != want->grow && have->build == want->build,
-		.looks = now.open && have->bme && settled,
+		.quiesced = !now.dma || (actual->bme && !urgent),
+		.behind = now.dma && actual->grow != desired->grow &&
+			  actual->build == desired->build,
+		.looks = now.open && actual->bme && settled,
 		/* Nothing is set up while the VM is another host's, or stands still. */
-		.irq_busy = !irqs && !now.coming && !want->quiet && !now.failed &&
+		.irq_busy = !irqs && !now.coming && !desired->quiesced && !now.failed &&
 			    (now.leased || now.borrowing || next == DLEND_STEP_BORROW),
-		.move_settled = mute || dlend_plan_move_settled(want, have),
-		.move_told = mute || dlend_plan_move_told(want, have),
-		.ready = !mute && next == DLEND_STEP_NONE,
+		.move_settled = inactive || dlend_plan_move_settled(desired, actual),
+		.move_told = inactive || dlend_plan_move_told(desired, actual),
+		.ready = !inactive && next == DLEND_STEP_NONE,
 	};
 }
 
-enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
+enum dlend_verdict dlend_plan_verdict(const struct dlend_state *desired,
+				      const struct dlend_state *actual,
 				      int err, bool overdue)
 {
-	bool stood = err != -ENOTCONN && have->build == want->build;
+	bool stood = err != -ENOTCONN && actual->build == desired->build;
 
 	if (!err)
 		return DLEND_VERDICT_STANDS;
 	if (err == -EAGAIN && !overdue)
 		return DLEND_VERDICT_AGAIN;
-	if (stood && have->grow == want->grow)
+	if (stood && actual->grow == desired->grow)
 		return DLEND_VERDICT_KEEP;
 	return stood && !overdue ? DLEND_VERDICT_AGAIN : DLEND_VERDICT_FAIL;
 }
@@ -184,14 +194,14 @@ bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit)
 
 /* Replies */
 
-bool dlend_reply_wanted(const struct dlend_wish *want, const struct dlend_wish *asked)
+bool dlend_reply_wanted(const struct dlend_state *desired, const struct dlend_state *asked)
 {
-	return want->vm == asked->vm;
+	return desired->vm == asked->vm;
 }
 
-void dlend_reply_granted(const struct dlend_wish *asked, struct dlend_wish *have, u32 readrq)
+void dlend_reply_granted(const struct dlend_state *asked, struct dlend_state *actual, u32 readrq)
 {
-	*have = (struct dlend_wish){
+	*actual = (struct dlend_state){
 		.vm = asked->vm,
 		.turn = asked->turn,
 		.reset = asked->reset,
@@ -206,89 +216,89 @@ void dlend_reply_granted(const struct dlend_wish *asked, struct dlend_wish *have
 	};
 }
 
-void dlend_reply_taken(struct dlend_wish *have)
+void dlend_reply_taken(struct dlend_state *actual)
 {
-	have->bme = false;
-	have->irq_mode = DLEND_IRQ_NONE;
-	have->irq_count = 0;
-	have->readrq = DLEND_READRQ_UNKNOWN;
+	actual->bme = false;
+	actual->irq_mode = DLEND_IRQ_NONE;
+	actual->irq_count = 0;
+	actual->readrq = DLEND_READRQ_UNKNOWN;
 }
 
 /* A failure does not count if a reset was asked for since: that mends it, or fails itself. */
-static bool dlend_reply_fails(const struct dlend_wish *want, const struct dlend_wish *asked,
+static bool dlend_reply_fails(const struct dlend_state *desired, const struct dlend_state *asked,
 			      int err)
 {
-	return err && want->vm == asked->vm && want->reset == asked->reset;
+	return err && desired->vm == asked->vm && desired->reset == asked->reset;
 }
 
-bool dlend_reply_bus_master(const struct dlend_wish *want, const struct dlend_wish *asked,
-			    struct dlend_wish *have, bool on, int err)
+bool dlend_reply_bus_master(const struct dlend_state *desired, const struct dlend_state *asked,
+			    struct dlend_state *actual, bool on, int err)
 {
 	/* If the request fails, the lender fences the device.  Never ask in a loop. */
-	have->bme = on && !err;
-	have->loud = have->loud && !have->bme;
-	return dlend_reply_fails(want, asked, err);
+	actual->bme = on && !err;
+	actual->loud = actual->loud && !actual->bme;
+	return dlend_reply_fails(desired, asked, err);
 }
 
-bool dlend_reply_reset(const struct dlend_wish *want, const struct dlend_wish *asked,
-		       struct dlend_wish *have, u32 readrq, int err)
+bool dlend_reply_reset(const struct dlend_state *desired, const struct dlend_state *asked,
+		       struct dlend_state *actual, u32 readrq, int err)
 {
-	have->reset = asked->reset;
+	actual->reset = asked->reset;
 	/* A guest that resets its device goes on here.  The lender sees it like that, too. */
-	have->quiet = have->quiet && err;
-	have->loud = have->loud && err;
+	actual->quiesced = actual->quiesced && err;
+	actual->loud = actual->loud && err;
 	/* A reset that failed may leave the bit on: the next step of a failed device is off. */
-	have->bme = have->bme && err;
-	have->irq_mode = DLEND_IRQ_NONE;
-	have->irq_count = 0;
-	have->irq_turn = asked->irq_turn;
-	have->readrq = readrq;
-	return dlend_reply_fails(want, asked, err);
+	actual->bme = actual->bme && err;
+	actual->irq_mode = DLEND_IRQ_NONE;
+	actual->irq_count = 0;
+	actual->irq_turn = asked->irq_turn;
+	actual->readrq = readrq;
+	return dlend_reply_fails(desired, asked, err);
 }
 
-bool dlend_reply_irq_same(const struct dlend_wish *want, const struct dlend_wish *asked)
+bool dlend_reply_irq_same(const struct dlend_state *desired, const struct dlend_state *asked)
 {
-	return want->irq_mode == asked->irq_mode && want->irq_count == asked->irq_count;
+	return desired->irq_mode == asked->irq_mode && desired->irq_count == asked->irq_count;
 }
 
-bool dlend_reply_irq(const struct dlend_wish *want, const struct dlend_wish *asked,
-		     struct dlend_wish *have, int err)
+bool dlend_reply_irq(const struct dlend_state *desired, const struct dlend_state *asked,
+		     struct dlend_state *actual, int err)
 {
-	have->irq_mode = err ? DLEND_IRQ_NONE : asked->irq_mode;
-	have->irq_count = err ? 0 : asked->irq_count;
-	have->irq_turn = asked->irq_turn;
-	return err != -ENOSPC && dlend_reply_irq_same(want, asked) &&
-	       dlend_reply_fails(want, asked, err);
+	actual->irq_mode = err ? DLEND_IRQ_NONE : asked->irq_mode;
+	actual->irq_count = err ? 0 : asked->irq_count;
+	actual->irq_turn = asked->irq_turn;
+	return err != -ENOSPC && dlend_reply_irq_same(desired, asked) &&
+	       dlend_reply_fails(desired, asked, err);
 }
 
-void dlend_reply_quiesced(const struct dlend_wish *asked, struct dlend_wish *have, bool drained,
+void dlend_reply_quiesced(const struct dlend_state *asked, struct dlend_state *actual, bool drained,
 			  int err)
 {
-	have->bme = false;
-	have->quiet = true;
-	have->turn = asked->turn;
+	actual->bme = false;
+	actual->quiesced = true;
+	actual->turn = asked->turn;
 	/* A device that was stopped at work has not done its work until it transfers again. */
-	have->loud = have->loud || err || !drained;
+	actual->loud = actual->loud || err || !drained;
 }
 
-bool dlend_reply_ran(const struct dlend_wish *want, const struct dlend_wish *asked,
-		     struct dlend_wish *have, int err)
+bool dlend_reply_ran(const struct dlend_state *desired, const struct dlend_state *asked,
+		     struct dlend_state *actual, int err)
 {
-	have->quiet = false;
+	actual->quiesced = false;
 	/* If the VM stands still again, a failure shows when it goes on next. */
-	return want->turn == asked->turn && dlend_reply_fails(want, asked, err);
+	return desired->turn == asked->turn && dlend_reply_fails(desired, asked, err);
 }
 
-bool dlend_reply_named(struct dlend_wish *want, const struct dlend_wish *asked,
-		       struct dlend_wish *have, int *told, int err)
+bool dlend_reply_named(struct dlend_state *desired, const struct dlend_state *asked,
+		       struct dlend_state *actual, int *told, int err)
 {
-	have->move_to = asked->move_to;
-	have->cut = asked->cut;
-	have->named = asked->named;
-	if (!err || want->named != asked->named)
+	actual->move_to = asked->move_to;
+	actual->forced = asked->forced;
+	actual->named = asked->named;
+	if (!err || desired->named != asked->named)
 		return false;
 	*told = *told ?: err;
-	want->move_to = DLEND_NODE_NONE;
-	want->cut = false;
+	desired->move_to = DLEND_NODE_NONE;
+	desired->forced = false;
 	return asked->move_to != DLEND_NODE_NONE;
 }

@@ -31,7 +31,7 @@ enum dlend_step {
 #define DLEND_IRQ_UNKNOWN	DLEND_IRQ_MODES
 
 /**
- * struct dlend_wish - set-up of a device: what is wanted, or what the lender was told
+ * struct dlend_state - set-up of a device: what is wanted, or what the lender was told
  * @bme: Bus Master Enable
  * @vm: which VM the device is for: a number that grows when the device is closed, and when another
  *	VM is to come, or does not come after all
@@ -42,16 +42,16 @@ enum dlend_step {
  * @irq_mode, @irq_count: interrupts; @irq_turn: a number that grows when they are to be set up once
  *	more
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
- * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if the device is
+ * @move_to: node that may take the device over, or DLEND_NODE_NONE; @forced: also if the device is
  *	never quiet; @named: a number that grows with each change of these two
- * @quiet: the VM stands still, and may be about to move: the device does nothing; @turn: a number
- *	that grows with each change of @quiet
+ * @quiesced: the VM stands still, and may be about to move: the device does nothing; @turn: a
+ *	number that grows with each change of @quiesced
  * @loud: (of what the lender was told) the device was stopped in the midst of something, and has
  *	not transferred since
  * @taken: the VM has come, and goes on here
  */
-struct dlend_wish {
-	bool bme, cut, quiet, loud, taken;
+struct dlend_state {
+	bool bme, forced, quiesced, loud, taken;
 	u16 move_to;
 	u32 vm, turn, named;
 	u32 reset, enable, build, rescan, grow;
@@ -110,7 +110,8 @@ enum dlend_live {
  * @live: may an access to configuration space go to the device itself?
  * @urgent: a build, which takes long if the guest has much memory, must give way to the next step:
  *	the guest waits for that step, or that step ends the device's transfers
- * @quiet: the device transfers nothing, or it has stopped and was started again as the guest wants
+ * @quiesced: the device transfers nothing, or it has stopped and was started again as the guest
+ *	wants
  * @behind: the device may transfer, and there is RAM that it does not reach.  The guest must not
  *	get that RAM, because the gate does not hold back a device that takes its work from memory.
  *	False while a loss is repaired: firmware remaps RAM then in several steps, and the VMM must
@@ -127,15 +128,15 @@ struct dlend_conditions {
 	enum dlend_step next;
 	enum dlend_gate gate;
 	enum dlend_live live;
-	bool urgent, quiet, behind, looks, irq_busy, move_settled, move_told, ready;
+	bool urgent, quiesced, behind, looks, irq_busy, move_settled, move_told, ready;
 };
 
-/** dlend_plan - work out what follows from @now, @want and @have */
-struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_wish *want,
-				   const struct dlend_wish *have);
+/** dlend_plan - work out what follows from @now, @desired and @actual */
+struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_state *desired,
+				   const struct dlend_state *actual);
 
 /** dlend_plan_may_leave - may the device move: does the VM stand still, with nothing under way? */
-bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have);
+bool dlend_plan_may_leave(const struct dlend_state *desired, const struct dlend_state *actual);
 
 /* What the end of a build means for the device. */
 enum dlend_verdict {
@@ -147,7 +148,7 @@ enum dlend_verdict {
 
 /**
  * dlend_plan_verdict - judge what the end of a build means for the device
- * @want, @have: (in) at the end of the build, before that is noted
+ * @desired, @actual: (in) at the end of the build, before that is noted
  * @err: (in) of dlend_memory_build()
  * @overdue: (in) of dlend_plan_overdue()
  *
@@ -155,7 +156,8 @@ enum dlend_verdict {
  * device writes there would be lost in silence.  Before that, the RAM is tried again until
  * @overdue, with the gate shut, as there may be room in a moment.
  */
-enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
+enum dlend_verdict dlend_plan_verdict(const struct dlend_state *desired,
+				      const struct dlend_state *actual,
 				      int err, bool overdue);
 
 /* Pause between two tries of a step; it is doubled each time. */
@@ -214,53 +216,53 @@ bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit);
 
 /**
  * dlend_reply_wanted - is the lease still wanted for the VM that it was asked for?
- * @want: (in) now; @asked: (in) when the lender was asked
+ * @desired: (in) now; @asked: (in) when the lender was asked
  *
  * If not, a grant is given back, and a refusal means nothing.
  */
-bool dlend_reply_wanted(const struct dlend_wish *want, const struct dlend_wish *asked);
+bool dlend_reply_wanted(const struct dlend_state *desired, const struct dlend_state *asked);
 
-/** dlend_reply_granted - note in @have what a new lease begins with; @readrq: after a reset */
-void dlend_reply_granted(const struct dlend_wish *asked, struct dlend_wish *have, u32 readrq);
+/** dlend_reply_granted - note in @actual what a new lease begins with; @readrq: after a reset */
+void dlend_reply_granted(const struct dlend_state *asked, struct dlend_state *actual, u32 readrq);
 
 /** dlend_reply_taken - note DLEND_STEP_TAKE_OVER, whether it went well or not */
-void dlend_reply_taken(struct dlend_wish *have);
+void dlend_reply_taken(struct dlend_state *actual);
 
 /** dlend_reply_bus_master - note DLEND_STEP_BME_ON, DLEND_STEP_BME_OFF; @err: 0 or -errno */
-bool dlend_reply_bus_master(const struct dlend_wish *want, const struct dlend_wish *asked,
-			    struct dlend_wish *have, bool on, int err);
+bool dlend_reply_bus_master(const struct dlend_state *desired, const struct dlend_state *asked,
+			    struct dlend_state *actual, bool on, int err);
 
 /** dlend_reply_reset - note DLEND_STEP_RESET; @readrq: after a reset */
-bool dlend_reply_reset(const struct dlend_wish *want, const struct dlend_wish *asked,
-		       struct dlend_wish *have, u32 readrq, int err);
+bool dlend_reply_reset(const struct dlend_state *desired, const struct dlend_state *asked,
+		       struct dlend_state *actual, u32 readrq, int err);
 
 /** dlend_reply_irq_same - are the interrupts that were asked for still wanted? */
-bool dlend_reply_irq_same(const struct dlend_wish *want, const struct dlend_wish *asked);
+bool dlend_reply_irq_same(const struct dlend_state *desired, const struct dlend_state *asked);
 
 /** dlend_reply_irq - note DLEND_STEP_IRQ; -ENOSPC: too few vectors, which is no failure */
-bool dlend_reply_irq(const struct dlend_wish *want, const struct dlend_wish *asked,
-		     struct dlend_wish *have, int err);
+bool dlend_reply_irq(const struct dlend_state *desired, const struct dlend_state *asked,
+		     struct dlend_state *actual, int err);
 
 /** dlend_reply_quiesced - note DLEND_STEP_QUIESCE; @drained: no work was cut off that matters */
-void dlend_reply_quiesced(const struct dlend_wish *asked, struct dlend_wish *have, bool drained,
+void dlend_reply_quiesced(const struct dlend_state *asked, struct dlend_state *actual, bool drained,
 			  int err);
 
 /** dlend_reply_ran - note DLEND_STEP_RUN */
-bool dlend_reply_ran(const struct dlend_wish *want, const struct dlend_wish *asked,
-		     struct dlend_wish *have, int err);
+bool dlend_reply_ran(const struct dlend_state *desired, const struct dlend_state *asked,
+		     struct dlend_state *actual, int err);
 
 /**
  * dlend_reply_named - note DLEND_STEP_MOVE_TO
- * @want: (in, out) now; after a refusal no node is to take the device over.  The lender is told so,
- *	as it may have done what it did not answer
+ * @desired: (in, out) now; after a refusal no node is to take the device over.  The lender is told
+ *	so, as it may have done what it did not answer
  * @asked: (in) when the lender was asked
- * @have: (in, out) what the lender was told
+ * @actual: (in, out) what the lender was told
  * @told: (in, out) the first error since a node was named last, or 0
  * @err: (in) 0 or -errno
  *
  * Return: true: a node was refused, and is still wanted.
  */
-bool dlend_reply_named(struct dlend_wish *want, const struct dlend_wish *asked,
-		       struct dlend_wish *have, int *told, int err);
+bool dlend_reply_named(struct dlend_state *desired, const struct dlend_state *asked,
+		       struct dlend_state *actual, int *told, int err);
 
 #endif

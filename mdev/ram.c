@@ -3,7 +3,7 @@
  * Guest RAM as an object: references, works, the members that share it and what they are told, and
  * the VMM that pays for it.  See ram.h.
  *
- * Must not know books, pins, apertures or messages.
+ * Must not know the pin table, pins, apertures or messages.
  */
 #include <linux/capability.h>
 #include <linux/sched/signal.h>
@@ -76,7 +76,7 @@ static void dlend_ram_free(struct kref *ref)
 	list_del(&ram->node);
 	kref_put(&ram->vm->ref, dlend_vm_free);
 	mutex_unlock(&dlend_rams_lock);
-	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
+	WARN_ON(ram->pinned.chunks || ram->pinned.extents || !list_empty(&ram->dead));
 	dlend_ranges_clear(&ram->due);
 	dlend_session_drop(&ram->session);
 	mutex_destroy(&ram->lock);
@@ -158,7 +158,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	/* A device that has stopped, or is back at its lender, does not count any more. */
 	dlend_for_each_member(mem, ram)
-		if (mem->fenced && (mem->closed || !dlend_memory_user.quiet(mem->v)))
+		if (mem->fenced && (mem->closed || !dlend_memory_user.quiesced(mem->v)))
 			return true;
 	return false;
 }

@@ -26,14 +26,14 @@
  *		across a peer call.
  *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
  *		across pins and peer calls: seconds.
- *   search_lock  one search or look for RAM at a time.  A build has it while it probes.  Held
+ *   search_lock  one search or look for RAM at a time.  A build has it while it scans.  Held
  *		across pins.
  *   vm->watch_lock  held while the watch begins or ends, and while struct kvm is read.  KVM's VM
  *		stays as long as a member watches.  The VMM's mmap_lock is taken under this lock.
  *   loss_lock	one loss of RAM at a time.  Held across members' ops, never across a pin, an unpin
  *		or a peer call.  A member does not leave while this lock is held.
- *   lock	books, aperture, state.  Held for one aperture operation on one chunk or one run of
- *		chunks (or on the slots of some extents), never across VFIO or a peer call.
+ *   lock	pin table, aperture, state.  Held for one aperture operation on one chunk or one run
+ *		of chunks (or on the slots of some extents), never across VFIO or a peer call.
  *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned in all of the VM.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
@@ -45,7 +45,7 @@
  * User space can delay a pin for as long as it likes: the guest's memory may be a file that user
  * space serves.  Unpins then wait, too, because VFIO has one lock for both.  So
  * dlend_memory_link_down() takes only the innermost "lock".  What runs before leases are returned
- * (dlend_memory_cut(), dlend_memory_vmm_exits()) takes no lock that is held across pins.
+ * (dlend_memory_revoke(), dlend_memory_vmm_exits()) takes no lock that is held across pins.
  */
 #ifndef DLEND_MDEV_RAM_H
 #define DLEND_MDEV_RAM_H
@@ -60,9 +60,9 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "books.h"
+#include "pinned.h"
 #include "memory.h"
-#include "prober.h"
+#include "scan.h"
 #include "ranges.h"
 
 struct dlend_aperture;
@@ -97,7 +97,7 @@ struct dlend_unpinner {
  * @lock: guards the fields from @unmaps to @steps
  * @unmaps: calls of dma_unmap that are under way, for any device
  * @pins: members for which a pin is under way
- * @unpin: chunks that have left the books and are still pinned
+ * @unpin: chunks that have left the pin table and are still pinned
  * @unpinning: number of chunks in @unpin, and of those that are being unpinned
  * @steps: grows with each pin that ends, even if it failed, and with each chunk that is unpinned
  * @step_done: wait queue for a change of @steps
@@ -116,7 +116,7 @@ struct dlend_unpinner {
 struct dlend_vm {
 	struct kref ref;
 	struct kvm *kvm;
-	struct dlend_party vmm;
+	struct dlend_user vmm;
 	spinlock_t lock;		/* from here to @steps */
 	struct dlend_unmap_calls unmaps;
 	struct list_head pins, unpin;
@@ -146,7 +146,7 @@ struct dlend_vm {
  * @search_lock: see above
  * @loss_lock: see above
  * @lock: see above; guards all that follows
- * @books: pinned chunks, and extents
+ * @pinned: pinned chunks, and extents
  * @ap: this node's aperture, NULL once the link is down
  * @member: members by number, NULL: none
  * @users: number of members that want the windows
@@ -156,7 +156,7 @@ struct dlend_vm {
  * @build: number of the current or last build
  * @due: ranges in which RAM may have come, or come back, since the last search there
  * @holes: the memory slots have holes, so RAM may come unannounced
- * @dead: extents that have left the books, but that lenders may still map
+ * @dead: extents that have left the pin table, but that lenders may still map
  * @tell_work: has these lenders unmap them
  * @down_work: unpins everything after the link went down
  */
@@ -172,9 +172,9 @@ struct dlend_ram {
 	struct mutex search_lock;	/* one search at a time: see the list of locks */
 	struct mutex loss_lock;		/* one loss at a time: see the list of locks */
 	struct mutex lock;		/* all that follows: see the list of locks */
-	struct dlend_books books;
+	struct dlend_pinned pinned;
 	struct dlend_aperture *ap;
-	struct dlend_memory *member[DLEND_TOLD_MAX];
+	struct dlend_memory *member[DLEND_ACKS_MAX];
 	unsigned int users;
 	bool over, vmm_exits;
 	u64 lost;
@@ -209,7 +209,7 @@ struct dlend_ram {
  * @pin_last: last address of that pin (vm->lock)
  * @build: number of its current or last build
  * @build_lost: ram->lost when that build began
- * @pinned_most: most bytes that were in the books since that build began
+ * @pinned_most: most bytes that were in the pin table since that build began
  * @pin_err: result of the last pin call of this build
  * @pages: pages of the chunk that is being pinned
  * @due: ranges that the current build has taken over from @ram
@@ -252,7 +252,7 @@ struct dlend_memory {
 	bool announced, watches, passed_told;
 	u32 how;
 	u64 unpinnable;
-	struct dlend_prober_turn turn;
+	struct dlend_scan_turn turn;
 	unsigned int repairs;
 	unsigned long repairs_since;
 	char reason[DLEND_REASON_LEN];
@@ -264,7 +264,7 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 {
 	struct dlend_memory *mem = NULL;
 
-	while (!mem && *id < DLEND_TOLD_MAX)
+	while (!mem && *id < DLEND_ACKS_MAX)
 		mem = READ_ONCE(ram->member[(*id)++]);
 	return mem;
 }
@@ -306,7 +306,7 @@ struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram);
  */
 void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work);
 
-/** dlend_ram_now_ms - the clock of the books and of dma_unmap calls. Context: any. */
+/** dlend_ram_now_ms - the clock of the pin table and of dma_unmap calls. Context: any. */
 static inline u64 dlend_ram_now_ms(void)
 {
 	return ktime_to_ms(ktime_get());
@@ -352,7 +352,7 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm);
 
 /*
  * CLASS(dlend_charge, name)(vmm): to the end of the scope, this thread's allocations with
- * __GFP_ACCOUNT are charged to the VMM's control group.  They must use DLEND_BOOKS_GFP, or fail in
+ * __GFP_ACCOUNT are charged to the VMM's control group.  They must use DLEND_PINNED_GFP, or fail in
  * the same way; so the scope has no calls to VFIO and no mapping.  Context: process, may sleep.
  */
 DEFINE_CLASS(dlend_charge, struct mem_cgroup *, mem_cgroup_put(set_active_memcg(_T)),
@@ -436,13 +436,13 @@ int dlend_unpin_init(struct dlend_vm *vm);
 void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
 
 /**
- * dlend_unpin_add - hand over chunks that have left the books, to be unpinned
+ * dlend_unpin_add - hand over chunks that have left the pin table, to be unpinned
  * @vm: (in, out) VM
  * @out: (in, out) chunks, which are out of the aperture; empty afterwards.  Their owners stay
  *	members, with their VFIO devices open, until dlend_unpin_all() has returned
  *
- * Context: ram->lock held since before they left the books, so each pinned chunk is either in the
- * books or here.  The caller then calls dlend_unpin_all() or dlend_unpin_start().
+ * Context: ram->lock held since before they left the pin table, so each pinned chunk is either in
+ * the books or here.  The caller then calls dlend_unpin_all() or dlend_unpin_start().
  */
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out);
 
@@ -459,7 +459,7 @@ void dlend_unpin_all(struct dlend_vm *vm);
 
 /**
  * dlend_unpin_await - for dma_unmap: wait until nothing in a range is pinned
- * @mem: (in, out) member whose device was called; the chunks of the range have left the books
+ * @mem: (in, out) member whose device was called; the chunks of the range have left the pin table
  * @gpa: (in) first address
  * @last: (in) last address
  *
@@ -484,16 +484,16 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 			 const struct dlend_chunk *chunk);
 
 /**
- * dlend_pin_end - a pin is no longer under way: it is in the books, or was given up
+ * dlend_pin_end - a pin is no longer under way: it is in the pin table, or was given up
  * @mem: (in, out) member for which it began
- * @grown: (in) a new chunk is in the books
+ * @grown: (in) a new chunk is in the pin table
  *
  * Context: may sleep; takes ram->lock.
  */
 void dlend_pin_end(struct dlend_memory *mem, bool grown);
 
 /**
- * dlend_pin_under_way - is a pin under way?
+ * dlend_pin_in_flight - is a pin under way?
  * @vm: (in) VM
  * @via: (in) member; only pins through it count; NULL: all pins
  * @gpa: (in) first address
@@ -501,7 +501,7 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown);
  *
  * Context: any; takes vm->lock. Return: true if there is one that touches the range.
  */
-bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last);
+bool dlend_pin_in_flight(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last);
 
 /** dlend_pin_await - wait until no pin is under way through @via. Context: as dlend_unpin_all(). */
 void dlend_pin_await(const struct dlend_memory *via);
@@ -521,7 +521,7 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 		    bool build);
 
 /**
- * dlend_pin_ram - pin pages and enter them in the books
+ * dlend_pin_ram - pin pages and enter them in the pin table
  * @mem: (in, out) member that builds or looks
  * @gpa: (in) first address
  * @npages: (in) how many, within one chunk
@@ -529,7 +529,7 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
  * @try: (in) only find out whether they can be pinned: unpin them again, and enter nothing
  *
  * Context: as for dlend_pin_chunk(), but the pin is not under way yet.
- * Return: as struct dlend_prober_ops.pin; after an error none of the pages is pinned.
+ * Return: as struct dlend_scan_ops.pin; after an error none of the pages is pinned.
  */
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool try);
 
@@ -544,8 +544,8 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool 
  */
 void dlend_pin_unmap_note(struct dlend_vm *vm, u64 gpa, u64 last, bool begins);
 
-/** dlend_pin_unmaps_under_way - is a dma_unmap under way, or was just now? Context: any. */
-bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
+/** dlend_pin_unmaps_in_flight - is a dma_unmap under way, or was just now? Context: any. */
+bool dlend_pin_unmaps_in_flight(struct dlend_vm *vm);
 
 /* map.c.  dlend_map_part(), _new() and _tell() are stages of a build, under build_lock. */
 
@@ -588,7 +588,7 @@ int dlend_map_tell(struct dlend_memory *mem);
 bool dlend_map_others_due(const struct dlend_memory *mem);
 
 /**
- * dlend_ram_map_kill - take extents out of the books and the aperture
+ * dlend_ram_map_kill - take extents out of the pin table and the aperture
  * @ram: (in, out) RAM
  * @match: (in) says which extents; NULL: all
  * @arg: (in) for @match
@@ -626,7 +626,7 @@ void dlend_map_init(struct dlend_ram *ram);
  * takes all chunks, of all members.  If they may come back, the gates of all users are shut before,
  * and all users build anew; running builds give way.  If they were unplugged, no gate is shut and
  * no build gives way; the IOMMU blocks DMA that a device still does there; extents that have become
- * empty leave the books, and lenders hear of it later.
+ * empty leave the pin table, and lenders hear of it later.
  *
  * Context: may sleep; takes loss_lock and ram->lock.  The caller then waits until all is unpinned,
  * and until pins that are under way there have ended.

@@ -26,18 +26,18 @@
 /* The VM of @mem, with a reference; it is made if it has no RAM yet.  NULL: out of memory. */
 static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 {
-	struct dlend_party vmm = dlend_vmm_party(mem->vmm.task);
+	struct dlend_user vmm = dlend_vmm_user(mem->vmm.task);
 	struct dlend_vm *vm __free(kvfree) = NULL;
 	struct dlend_ram *ram;
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_for_each_entry(ram, &dlend_rams, node) {
-		if (ram->vm->kvm == mem->kvm && (mem->kvm || dlend_party_same(ram->vm->vmm, vmm))) {
+		if (ram->vm->kvm == mem->kvm && (mem->kvm || dlend_same_user(ram->vm->vmm, vmm))) {
 			kref_get(&ram->vm->ref);
 			return ram->vm;
 		}
 	}
-	vm = kvzalloc_obj(*vm, DLEND_BOOKS_GFP);
+	vm = kvzalloc_obj(*vm, DLEND_PINNED_GFP);
 	if (!vm || dlend_unpin_init(vm))
 		return NULL;
 	kref_init(&vm->ref);
@@ -50,7 +50,7 @@ static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 {
 	const struct dlend_session_ref *session = &mem->lease->ref;
-	struct dlend_ram *ram __free(kfree) = kzalloc_obj(*ram, DLEND_BOOKS_GFP);
+	struct dlend_ram *ram __free(kfree) = kzalloc_obj(*ram, DLEND_PINNED_GFP);
 
 	if (!ram)
 		return ERR_PTR(-ENOMEM);
@@ -69,7 +69,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 	mutex_init(&ram->search_lock);
 	mutex_init(&ram->loss_lock);
 	mutex_init(&ram->lock);
-	dlend_books_init(&ram->books);
+	dlend_pinned_init(&ram->pinned);
 	ram->due.all = true;
 	ram->holes = true;
 	INIT_LIST_HEAD(&ram->dead);
@@ -92,7 +92,7 @@ static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
 	u32 i;
 
 	guard(mutex)(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX && !ram->over && ram->ap; i++) {
+	for (i = 0; i < DLEND_ACKS_MAX && !ram->over && ram->ap; i++) {
 		if (ram->member[i])
 			continue;
 		mem->ram = ram;
@@ -126,13 +126,13 @@ static int dlend_ram_join(struct dlend_memory *mem)
 
 static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
 {
-	return dlend_told_member(&extent->told, id);
+	return dlend_acks_member(&extent->acks, id);
 }
 
 /*
  * @mem is no member any more, and its lender's answers do not matter.  If it was not fenced, its
  * device may still reach all slots that its lender was told of.  So the extents with these slots
- * leave the books, and other members get new ones.
+ * leave the pin table, and other members get new ones.
  */
 static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 {
@@ -145,13 +145,13 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
 	if (fenced)
-		dlend_books_leave(&ram->books, mem->id);
+		dlend_pinned_leave(&ram->pinned, mem->id);
 	else
 		hit = dlend_ram_map_kill(ram, dlend_ram_is_told, mem->id);
 	if (hit)
 		dlend_ram_disturb(ram);
 	list_for_each_entry_safe(extent, tmp, &ram->dead, node)
-		if (dlend_told_leave(&extent->told, mem->id, fenced))
+		if (dlend_acks_leave(&extent->acks, mem->id, fenced))
 			dlend_ram_map_bury(ram, extent);
 	ram->member[mem->id] = NULL;
 	mutex_unlock(&ram->lock);
@@ -166,7 +166,7 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 	int err = -ENOMEM;
 
 	CLASS(dlend_charge, charge)(vmm);
-	mem = kvzalloc_obj(*mem, DLEND_BOOKS_GFP);
+	mem = kvzalloc_obj(*mem, DLEND_PINNED_GFP);
 	if (mem) {
 		mem->v = v;
 		mem->vdev = vdev;
@@ -204,7 +204,7 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 	struct dlend_chunk *chunk;
 
 	guard(mutex)(&ram->lock);
-	chunk = dlend_books_find_owned(&ram->books, gpa, mem);
+	chunk = dlend_pinned_find_owned(&ram->pinned, gpa, mem);
 	if (!chunk)
 		return NULL;
 	*copy = *chunk;
@@ -231,7 +231,7 @@ static bool dlend_hand_over_same(const struct dlend_chunk *chunk, struct page **
 
 /*
  * @to has pinned it, too: enter @to as its owner.
- * Return: 0; -ENOENT it is not in the books any more; -ESTALE other pages are there now.
+ * Return: 0; -ENOENT it is not in the pin table any more; -ESTALE other pages are there now.
  */
 static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *to,
 				const struct dlend_chunk *copy)
@@ -240,7 +240,7 @@ static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *t
 	struct dlend_chunk *chunk;
 
 	guard(mutex)(&ram->lock);
-	chunk = dlend_books_find(&ram->books, copy->gpa);
+	chunk = dlend_pinned_find(&ram->pinned, copy->gpa);
 	if (!chunk || chunk->gpa != copy->gpa || chunk->npages != copy->npages ||
 	    chunk->owner != mem)
 		return -ENOENT;
@@ -267,7 +267,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
 		}
-		/* Not earlier: dma_unmap must not find a pin that is not in the books. */
+		/* Not earlier: dma_unmap must not find a pin that is not in the pin table. */
 		dlend_pin_end(mem, false);
 		/* The chunk, or a part of it, has gone: look there again. */
 		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
@@ -280,7 +280,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 	return err;
 }
 
-void dlend_memory_cut(struct dlend_memory *mem)
+void dlend_memory_revoke(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_memory *open;
@@ -298,25 +298,25 @@ void dlend_memory_cut(struct dlend_memory *mem)
 	 */
 	if (!ram->users) {
 		dlend_ram_map_kill_all(ram);
-		dlend_books_accept(&ram->books, dlend_ram_now_ms());
+		dlend_pinned_accept(&ram->pinned, dlend_ram_now_ms());
 	}
 	mutex_unlock(&ram->lock);
 	dlend_ram_queue(ram, &ram->tell_work);
 }
 
 /* Have all devices of the VM stopped? */
-static bool dlend_hand_over_quiet(struct dlend_vm *vm)
+static bool dlend_hand_over_quiesced(struct dlend_vm *vm)
 {
 	struct dlend_ram *ram = NULL;
 	struct dlend_memory *mem;
-	bool quiet = true;
+	bool quiesced = true;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		dlend_for_each_member(mem, ram)
-			quiet &= !READ_ONCE(mem->user) || dlend_memory_user.quiet(mem->v);
+			quiesced &= !READ_ONCE(mem->user) || dlend_memory_user.quiesced(mem->v);
 	}
-	return quiet;
+	return quiesced;
 }
 
 void dlend_memory_vmm_exits(struct dlend_memory *mem)
@@ -331,7 +331,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		WRITE_ONCE(ram->vmm_exits, true);
 		dlend_members_tell(ram, dlend_memory_user.exit, NULL);
 	}
-	while (turns-- && !dlend_hand_over_quiet(vm))
+	while (turns-- && !dlend_hand_over_quiesced(vm))
 		msleep(DLEND_TURN_MS);
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
@@ -354,7 +354,7 @@ void dlend_memory_close(struct dlend_memory *mem)
 	guard(mutex)(&mem->close_lock);
 	if (mem->emptied)
 		return;
-	dlend_memory_cut(mem);
+	dlend_memory_revoke(mem);
 	dlend_watch_end(mem);
 	/* From now on no pin through it begins: neither its own, nor one that is handed over. */
 	dlend_pin_await(mem);

@@ -2,9 +2,9 @@
 /*
  * The state of a borrowed device.
  *
- * Desired state: vdev->want, what the guest and the VMM asked for.  Actual state: vdev->have, what
- * the lender was told, and vdev->now: whether there is a lease, a failure and so on.  A function
- * that changes one of these calls dlend_vdev_update() before it lets go of vdev->lock.
+ * Desired state: vdev->desired, what the guest and the VMM asked for.  Actual state: vdev->actual,
+ * what the lender was told, and vdev->now: whether there is a lease, a failure and so on.  A
+ * function that changes one of these calls dlend_vdev_update() before it lets go of vdev->lock.
  * dlend_vdev_update() works out what follows (plan.c), as vdev->is; sets the gate in front of the
  * BARs; tells the VM's other devices; wakes threads that wait for the device; and starts the worker
  * (vdev.c) if there is a step to make.  The worker calls dlend_vdev_update(), too, when it looks
@@ -50,7 +50,7 @@ static void dlend_vdev_publish(struct dlend_vdev *v)
 		 * A lender lets no peer reach a device that it is resetting, nor one whose lease is
 		 * not in force yet.
 		 */
-		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&
+		dev.target = dlend_cfg_mse(&v->cfg) && v->actual.reset == v->desired.reset &&
 			     !v->now.coming;
 	}
 	dlend_p2p_publish(&v->p2p, &dev, lease);
@@ -65,22 +65,22 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	lockdep_assert_held(&v->lock);
 	/* What the guest has set in configuration space has effects once the VM runs here. */
 	if (!v->now.coming) {
-		v->want.readrq = dlend_cfg_readrq(&v->cfg);
+		v->desired.readrq = dlend_cfg_readrq(&v->cfg);
 		dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 	}
 	v->now.leased = v->claim.lease;
 	v->now.touched = test_bit(0, &v->touched);
 	v->now.unmapping = v->unmapping;
 	v->now.borrowing = v->claim.borrowing;
-	is = dlend_plan(v->now, &v->want, &v->have);
+	is = dlend_plan(v->now, &v->desired, &v->actual);
 	gate = is.gate;
 	/* No device answers before the VM runs here, nor after; nor with memory decoding off. */
-	if (!v->now.open || !dlend_cfg_mse(&v->cfg) || (v->now.coming && !v->want.taken))
+	if (!v->now.open || !dlend_cfg_mse(&v->cfg) || (v->now.coming && !v->desired.taken))
 		gate = DLEND_GATE_DEAD;
 	leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
 	if (v->gate != gate)
 		dlend_bar_set_gate(v, gate, leads ? v->claim.lease->bar : NULL);
-	if (gate == DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
+	if (gate == DLEND_GATE_OPEN && v->actual.bme && v->bme_at) {
 		v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
 		v->bme_at = 0;
 	}
@@ -141,9 +141,10 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 			 v->now.refused ? ", in vain: " : "", v->now.refused ? v->move.why : "");
 	else if (v->now.failed)
 		snprintf(buf, size, "failed: %s", v->reason);
-	else if (v->want.quiet)
+	else if (v->desired.quiesced)
 		snprintf(buf, size, "stopped, as its VM is: %s",
-			 v->move.given ? "handed over" : v->have.quiet ? "may move" : "not yet");
+			 v->move.given ? "handed over" :
+			 v->actual.quiesced ? "may move" : "not yet");
 	else if (v->claim.borrowing && !v->claim.lease)
 		snprintf(buf, size, "borrowing");
 	else if (!v->claim.lease && dlend_claim_taken(&v->claim, who))
@@ -160,15 +161,15 @@ void dlend_condition_say_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
 	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
-	bool news;
+	bool change;
 
 	mutex_lock(&v->lock);
 	dlend_condition_text(v, text, sizeof(text));
 	text[strcspn(text, " ,:")] = 0;
-	news = strcmp(v->said, text);
+	change = strcmp(v->said, text);
 	strscpy(v->said, text);
 	mutex_unlock(&v->lock);
-	if (news)
+	if (change)
 		dlend_uevent_state(dlend_vdev_dev(v), text);
 }
 
@@ -240,7 +241,7 @@ struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease = v->claim.lease, *before;
 
-	v->want.vm++;
+	v->desired.vm++;
 	if (!lease)
 		return NULL;
 	before = dlend_ended_keep(v);
@@ -257,12 +258,12 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
 	/* Another number: replies to what was asked for mean nothing any more. */
-	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
+	v->desired = (struct dlend_state){ .vm = v->desired.vm + 1 };
 	dlend_vdev_update(v);
 }
 
 /* If the link is lost, the lender cannot say that it has fenced the device.  Does not wait. */
-static void dlend_ended_cut(struct dlend_lease *lease)
+static void dlend_ended_revoke(struct dlend_lease *lease)
 {
 	if (!dlend_lease_lost(lease))
 		return;
@@ -284,7 +285,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	lease = v->claim.lease;
 	before = dlend_ended_keep(v);
 	v->lost = true;
-	memset(&v->have, 0, sizeof(v->have));
+	memset(&v->actual, 0, sizeof(v->actual));
 	/* If an error ended the lease, keep the reason that tells of the error: people need it. */
 	if (v->errored || v->move.given)
 		dlend_vdev_update(v);
@@ -300,7 +301,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	 * device back has fenced it: then the return drops the windows, and the lender's answer
 	 * makes their slots free again.
 	 */
-	dlend_ended_cut(lease);
+	dlend_ended_revoke(lease);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease)
 		return;
@@ -317,5 +318,5 @@ void dlend_ended_link_down(struct dlend_claim *claim)
 	/* The windows of a lease that had ended before, or is being closed, may still stand. */
 	ended = dlend_ended_get(v);
 	if (ended)
-		dlend_ended_cut(ended);
+		dlend_ended_revoke(ended);
 }

@@ -3,8 +3,8 @@
  * The life of a borrowed device: the steps from "the guest wants the device" to "the guest has it",
  * which one worker makes; and what the lender tells without being asked.
  *
- * What the guest and the VMM want is noted at once (vdev->want).  The worker, on the offer's
- * ordered workqueue, asks the lender for it step by step and notes the replies (vdev->have).  The
+ * What the guest and the VMM want is noted at once (vdev->desired).  The worker, on the offer's
+ * ordered workqueue, asks the lender for it step by step and notes the replies (vdev->actual).  The
  * gate is open exactly while the two are equal (state.c).  So no access of the guest meets a device
  * that is not set up yet, and callers under the VMM's big lock need not wait:
  *
@@ -119,7 +119,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 		lease = dlend_step_ask_lease(v, coming, why);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
-	wanted = v->now.open && dlend_reply_wanted(&v->want, &v->asked);
+	wanted = v->now.open && dlend_reply_wanted(&v->desired, &v->asked);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), "borrow", IS_ERR(lease) ? 0 : lease->epoch,
 			      PTR_ERR_OR_ZERO(lease));
 	if (!IS_ERR(lease)) {
@@ -131,7 +131,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 	} else if (wanted) {
 		/* The gate stays shut until it is known that the lease has not ended already. */
 		WRITE_ONCE(v->claim.lease, lease);
-		dlend_reply_granted(&v->asked, &v->have, v->readrq);
+		dlend_reply_granted(&v->asked, &v->actual, v->readrq);
 	} else if (!IS_ERR(lease)) {
 		/*
 		 * The VMM has closed the device since, or the VM that was to come does not come
@@ -207,7 +207,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 
 	/* Off counts from the request on, on from the reply on.  The gate is shut in between. */
 	mutex_lock(&v->lock);
-	v->have.bme = v->have.bme && on;
+	v->actual.bme = v->actual.bme && on;
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
 	trace_dlend_vdev_step(dlend_vdev_dev(v), on ? "bus_master on" : "bus_master off",
@@ -217,7 +217,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		return;
 	if (!on && !ret)
 		v->now.dma = false;
-	if (dlend_reply_bus_master(&v->want, &v->asked, &v->have, on, ret))
+	if (dlend_reply_bus_master(&v->desired, &v->asked, &v->actual, on, ret))
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
 	dlend_vdev_update(v);
 }
@@ -248,7 +248,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	v->stat.resets++;
-	fails = dlend_reply_reset(&v->want, &v->asked, &v->have, v->readrq, ret);
+	fails = dlend_reply_reset(&v->desired, &v->asked, &v->actual, v->readrq, ret);
 	v->move.given = v->move.given && ret;
 	/* The windows stay, as Bus Master Enable is off and the guest has the same memory. */
 	v->now.dma = v->now.dma && ret;
@@ -262,7 +262,7 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_lease_enable(lease);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
-		v->have.enable = v->asked.enable;
+		v->actual.enable = v->asked.enable;
 }
 
 /*
@@ -274,18 +274,18 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
 {
-	u32 count = v->want.irq_count;
+	u32 count = v->desired.irq_count;
 
 	if (got >= v->irq_need || !count)
 		return;
 	if (!got && count > 1) {
-		v->want.irq_count = v->irq_need < count ? v->irq_need :
+		v->desired.irq_count = v->irq_need < count ? v->irq_need :
 							  rounddown_pow_of_two(count - 1);
 		return;
 	}
 	if (!got) {
-		v->want.irq_mode = DLEND_IRQ_NONE;
-		v->want.irq_count = 0;
+		v->desired.irq_mode = DLEND_IRQ_NONE;
+		v->desired.irq_count = 0;
 	}
 	if (v->irq_waiters)
 		v->irq_short = got;
@@ -300,12 +300,12 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	int ret;
 
 	mutex_lock(&v->lock);
-	resized = v->have.irq_mode == v->asked.irq_mode || v->irq_gap;
+	resized = v->actual.irq_mode == v->asked.irq_mode || v->irq_gap;
 	/*
 	 * Until the reply it is not known what the lender delivers.  If the guest goes back to the
 	 * old set-up before that, the worker must set it up again, or an edge could be lost.
 	 */
-	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+	v->actual.irq_mode = DLEND_IRQ_UNKNOWN;
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
@@ -317,14 +317,14 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	if (resized)
 		dlend_irqs_live(v, v->asked.irq_mode, true);
-	fails = dlend_reply_irq(&v->want, &v->asked, &v->have, ret);
+	fails = dlend_reply_irq(&v->desired, &v->asked, &v->actual, ret);
 	if (!ret)
 		dlend_bypass_begin(v, lease);
 	/* The old vectors are gone: the next set-up signals for edges that are lost until then. */
 	v->irq_gap = resized && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
-	else if ((!ret || ret == -ENOSPC) && dlend_reply_irq_same(&v->want, &v->asked))
+	else if ((!ret || ret == -ENOSPC) && dlend_reply_irq_same(&v->desired, &v->asked))
 		dlend_step_irq_fewer(v, lease, ret ? 0 : v->asked.irq_count);
 }
 
@@ -335,7 +335,7 @@ static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_lease_set_readrq(lease, v->cfg.pcie_pos + PCI_EXP_DEVCTL, v->asked.readrq);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
-		v->have.readrq = v->asked.readrq;
+		v->actual.readrq = v->asked.readrq;
 }
 
 static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *lease, int ret,
@@ -347,7 +347,7 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_step_failed(v, lease, "DMA mapping", ret);
 	else if (ret == -EAGAIN)
 		dlend_condition_fail(v, true, "%s within %u s", why, settle_s);
-	else if (v->have.build == v->want.build)
+	else if (v->actual.build == v->desired.build)
 		dlend_condition_fail(v, true, "no way to RAM that was plugged in (%pe): %s",
 				     ERR_PTR(ret), why);
 	else
@@ -362,18 +362,18 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 	s64 limit = ret == -EAGAIN ? settle_s * NSEC_PER_SEC : DLEND_STEP_REACH_NS;
 	bool overdue = ret && dlend_plan_overdue(&v->patience, pinned, ktime_get(), limit);
 
-	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
+	switch (dlend_plan_verdict(&v->desired, &v->actual, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:
-		if (v->have.build != v->asked.build)
+		if (v->actual.build != v->asked.build)
 			dlend_guest_rescan_soon(v);
-		v->have.build = v->asked.build;
-		v->have.rescan = v->asked.rescan;
-		v->have.grow = v->asked.grow;
+		v->actual.build = v->asked.build;
+		v->actual.rescan = v->asked.rescan;
+		v->actual.grow = v->asked.grow;
 		break;
 	case DLEND_VERDICT_AGAIN:
 		return true;
 	case DLEND_VERDICT_KEEP:
-		v->have.rescan = v->asked.rescan;
+		v->actual.rescan = v->asked.rescan;
 		break;
 	case DLEND_VERDICT_FAIL:
 		dlend_step_build_failed(v, lease, ret, why);
@@ -386,8 +386,8 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 /* Is the gate open, or will be when a dma_unmap of another device of the VM is over? */
 static bool dlend_step_is_open(const struct dlend_vdev *v)
 {
-	return v->want.bme && v->have.bme && v->have.build == v->want.build &&
-	       v->have.grow == v->want.grow;
+	return v->desired.bme && v->actual.bme && v->actual.build == v->desired.build &&
+	       v->actual.grow == v->desired.grow;
 }
 
 static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -399,7 +399,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 
 	mutex_lock(&v->lock);
 	/* The guest may have been given memory while the device was stopped. */
-	if (!v->have.bme)
+	if (!v->actual.bme)
 		how |= DLEND_BUILD_ANEW;
 	if (dlend_step_is_open(v))
 		how |= DLEND_BUILD_OPEN;
@@ -452,7 +452,7 @@ static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 	v->now.looking = false;
 	dlend_vdev_update(v);
 	v->now.looking = v->is.next == DLEND_STEP_IRQ || v->is.next == DLEND_STEP_BME_ON;
-	v->asked = v->want;
+	v->asked = v->desired;
 	return v->is.next;
 }
 
@@ -551,16 +551,16 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 
 	guard(mutex)(&v->lock);
 	/* A device that has no interrupts gets them in the new way when they are set up. */
-	if (!claim->lease || v->now.failed || v->want.irq_mode == DLEND_IRQ_NONE)
+	if (!claim->lease || v->now.failed || v->desired.irq_mode == DLEND_IRQ_NONE)
 		return;
-	v->want.irq_turn++;
+	v->desired.irq_turn++;
 	dlend_vdev_update(v);
 }
 
 static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_lease *lease)
 {
 	if (lease->priv)
-		dlend_memory_cut(lease->priv);
+		dlend_memory_revoke(lease->priv);
 }
 
 /*

@@ -140,7 +140,7 @@ struct dlend_vdev_move {
  * struct dlend_vdev - a mediated device
  * @vfio: VFIO's part; references on the vdev are on this
  * @mdev: mdev's part
- * @claim: its claim on the offer. @claim.lease is the lease in use, @claim.party the process that
+ * @claim: its claim on the offer. @claim.lease is the lease in use, @claim.user the process that
  *	opened the device last; both are written under @lock
  * @info: description of the offer when the device was opened
  * @rom, @rom_size: image of the expansion ROM, or NULL; it stays as long as the mdev exists
@@ -156,9 +156,9 @@ struct dlend_vdev_move {
  *	device, not only when the guest sets Bus Master Enable
  * @lowmem: the setting: end of the guest's RAM below 4 GiB, in bytes; 0: it is found out
  * @had_space: the device got an address space since it was opened (iommufd)
- * @want: what guest and VMM asked for; @have: what the lender was told.  The worker makes @have
- *	equal to @want.  @asked: @want when the worker's present step began; the worker reads it
- *	without @lock, too
+ * @desired: what guest and VMM asked for; @actual: what the lender was told.  The worker makes
+ *	@actual equal to @desired.  @asked: @desired when the worker's present step began; the
+ *	worker reads it without @lock, too
  * @now: what else counts. dlend_vdev_update() fills in what is kept elsewhere.
  *	@now.failed: @reason says why. @now.refused: @move.why says why. @now.prepin: @prepin when
  *	the device was opened. @now.dma is set from the request for Bus Master Enable, until that
@@ -220,7 +220,7 @@ struct dlend_vdev {
 	bool prepin;
 	u64 lowmem;
 	bool had_space;
-	struct dlend_wish want, have, asked;
+	struct dlend_state desired, actual, asked;
 	struct dlend_situation now;
 	struct dlend_conditions is;
 	struct dlend_lease *ended;
@@ -312,9 +312,9 @@ static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *l
 }
 
 /** dlend_vdev_caller - the calling process. Context: process. */
-static inline struct dlend_party dlend_vdev_caller(void)
+static inline struct dlend_user dlend_vdev_caller(void)
 {
-	return dlend_vmm_party(current->group_leader);
+	return dlend_vmm_user(current->group_leader);
 }
 
 /** dlend_vdev_kick - have the worker look for a step. Context: any. */
@@ -412,7 +412,7 @@ unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index);
  * @hdr: (in) checked against the number of interrupts
  * @data: (in) as many values as @hdr says; NULL if it has none
  *
- * Notes in vdev->want what the lender has to set up. Context: process, vdev->lock.
+ * Notes in vdev->desired what the lender has to set up. Context: process, vdev->lock.
  * Return: 0 or -errno.
  */
 int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);

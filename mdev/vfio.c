@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The VFIO PCI device that a VMM sees: regions and ioctls.  Configuration space and the expansion
- * ROM are answered here.  What a call asks of the device is noted here as wanted (vdev->want), and
- * the worker does it (vdev.c).  BARs, interrupts and guest memory are in bar.c, irq.c, guest_ram.c.
+ * ROM are answered here.  What a call asks of the device is noted here as wanted (vdev->desired),
+ * and the worker does it (vdev.c).  BARs, interrupts and guest memory are in bar.c, irq.c,
+ * guest_ram.c.
  *
  * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
  * device would make the VMM wait, too, and for a bounded time.  A reset, or Bus Master Enable off,
@@ -94,40 +95,40 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 
 /* Cliques: what the guest is told of peer-to-peer between this device and the VM's others */
 
-static const char *dlend_vdev_doubt(const struct dlend_p2p_party *party, unsigned int other,
+static const char *dlend_vdev_doubt(const struct dlend_p2p_user *user, unsigned int other,
 				    char text[DLEND_P2P_DOUBT_LEN])
 {
 	struct dlend_p2p_doubt doubt;
 
-	doubt = dlend_p2p_doubt(&party->fabric, party->dev, party->n, party->of, other);
+	doubt = dlend_p2p_doubt(&user->fabric, user->dev, user->n, user->of, other);
 	return dlend_p2p_doubt_text(&doubt, text);
 }
 
 /* Warn about devices of the same clique that this one may not reach, or that may not reach it. */
-static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_user *user)
 {
 	char doubt[DLEND_P2P_DOUBT_LEN];
 	int other = -1;
 
-	while ((other = dlend_p2p_claim(&party->fabric, party->dev, party->n, party->of,
+	while ((other = dlend_p2p_claim(&user->fabric, user->dev, user->n, user->of,
 					other + 1)) >= 0)
 		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but %s: the guest's driver may try it in vain; set another clique\n",
-			 party->dev[party->of].clique, dev_name(party->member[other]->owner),
-			 dlend_vdev_doubt(party, other, doubt));
+			 user->dev[user->of].clique, dev_name(user->member[other]->owner),
+			 dlend_vdev_doubt(user, other, doubt));
 }
 
 /* Say which devices of the VM a computed clique leaves out, and why. */
-static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_user *user)
 {
-	int mine = party->dev[party->of].clique;
+	int mine = user->dev[user->of].clique;
 	char doubt[DLEND_P2P_DOUBT_LEN];
 	unsigned int i;
 
-	for (i = 0; i < party->n; i++)
-		if (i != party->of && party->dev[i].clique >= 0 && party->dev[i].clique != mine)
+	for (i = 0; i < user->n; i++)
+		if (i != user->of && user->dev[i].clique >= 0 && user->dev[i].clique != mine)
 			dev_info(dlend_vdev_dev(v), "clique %d, not %d of %s: %s\n", mine,
-				 party->dev[i].clique, dev_name(party->member[i]->owner),
-				 *dlend_vdev_doubt(party, i, doubt) ? doubt : DLEND_P2P_NO_DOUBT);
+				 user->dev[i].clique, dev_name(user->member[i]->owner),
+				 *dlend_vdev_doubt(user, i, doubt) ? doubt : DLEND_P2P_NO_DOUBT);
 }
 
 /*
@@ -145,26 +146,26 @@ static int dlend_vdev_set_clique(const struct dlend_vdev *v)
 	return clique;
 }
 
-static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
+static void dlend_vdev_settle_clique(struct dlend_p2p_user *user)
 {
-	struct dlend_vdev *v = container_of(party->member[party->of], struct dlend_vdev, p2p);
+	struct dlend_vdev *v = container_of(user->member[user->of], struct dlend_vdev, p2p);
 	bool computed = v->clique_wanted < DLEND_CFG_CLIQUE_NONE;
 	int clique = v->clique_wanted;
 
 	if (computed)
-		clique = dlend_p2p_clique(&party->fabric, party->dev, party->n, party->of,
+		clique = dlend_p2p_clique(&user->fabric, user->dev, user->n, user->of,
 					  DLEND_CLIQUE_MAX);
 	if (computed && clique < 0) {
 		dev_warn(dlend_vdev_dev(v), "no clique is left for it: the VM has too many devices that may not reach each other; its driver is told nothing\n");
 		clique = DLEND_CFG_CLIQUE_NONE;
 	}
-	party->dev[party->of].clique = clique;
+	user->dev[user->of].clique = clique;
 	/* Before the device has joined: the worker may publish it right after. */
 	v->clique_shown = clique;
 	if (computed && clique >= 0)
-		dlend_vdev_tell_alone(v, party);
+		dlend_vdev_tell_alone(v, user);
 	else
-		dlend_vdev_warn_claims(v, party);
+		dlend_vdev_warn_claims(v, user);
 }
 
 /*
@@ -178,7 +179,7 @@ static void dlend_vdev_p2p_join(struct dlend_vdev *v, int place)
 
 	m->owner = dlend_vdev_dev(v);
 	/* No structure of KVM's is at an address that is a time since this host booted. */
-	m->party = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
+	m->user = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
 	m->wq = &v->idle_wq;
 	v->clique_wanted = dlend_vdev_set_clique(v);
 	if (place && v->clique_wanted != DLEND_CFG_CLIQUE_NONE) {
@@ -278,14 +279,14 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	bool comes = dlend_claim_comes(&v->claim);
 
 	guard(mutex)(&v->lock);
-	memset(&v->have, 0, sizeof(v->have));
+	memset(&v->actual, 0, sizeof(v->actual));
 	v->readrq = dlend_cfg_readrq(&v->cfg);
-	v->have.readrq = v->readrq;
+	v->actual.readrq = v->readrq;
 	v->irq_short = -1;
 	v->bme_at = 0;
 	v->live_after = 0;
 	dlend_vmm_note(&v->vmm);
-	v->claim.party = dlend_vdev_caller();
+	v->claim.user = dlend_vdev_caller();
 	clear_bit(0, &v->touched);
 	v->now.open = true;
 	v->had_space = false;
@@ -301,17 +302,17 @@ static void dlend_borrow_open(struct dlend_vdev *v)
  * At the end of the close the device reaches no memory, whatever the lender says.  But if it still
  * transfers then, this host's IOMMU logs that, and answers the NTB with errors.
  */
-static void dlend_borrow_hush(struct dlend_vdev *v)
+static void dlend_borrow_quiesce(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	v->want.bme = false;
+	v->desired.bme = false;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	/* All of the VM's devices at once, so that the wait for one keeps no other's lease. */
-	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
+	if (current->flags & PF_EXITING && dlend_same_user(dlend_vdev_caller(), v->claim.user))
 		dlend_guest_vmm_exits(v);
 	/* Without a lease, or after a failure, no reply comes that ends the wait. */
-	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
+	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiesced) || !READ_ONCE(v->claim.lease) ||
 			   READ_ONCE(v->now.failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
@@ -321,12 +322,12 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
-	v->want.bme = dlend_cfg_mastering(&v->cfg);
+	v->desired.bme = dlend_cfg_mastering(&v->cfg);
 	/* A vCPU that waits for a BAR that stays on (a VF's) sets the bit again. */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
 	if (v->claim.lease || v->claim.borrowing)
-		v->want.reset++;
+		v->desired.reset++;
 	dlend_condition_clear(v);
 }
 
@@ -341,17 +342,17 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	 * what has been set by then.
 	 */
 	if (v->now.coming) {
-		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
+		v->desired.reset += !!(effects & DLEND_CFG_E_FLR);
 		return;
 	}
 	if (effects & DLEND_CFG_E_FLR)
 		dlend_borrow_function_reset(v);
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
-		v->want.enable++;
+		v->desired.enable++;
 	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
 		if (v->now.failed && !v->lost)
 			dlend_condition_clear(v);
-		v->want.build++;
+		v->desired.build++;
 		v->patience.pause_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->claim.lease)
@@ -360,9 +361,9 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	/* A device that is not in D0 transfers nothing, and its lender was told of no memory. */
 	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
 		       DLEND_CFG_E_D0))
-		v->want.bme = masters;
+		v->desired.bme = masters;
 	if ((effects & DLEND_CFG_E_D0) && masters)
-		v->want.build++;
+		v->desired.build++;
 	dlend_vdev_update(v);
 }
 
@@ -376,9 +377,9 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	bool fenced;
 
 	mutex_lock(&v->lock);
-	if (v->claim.lease && !v->is.quiet) {
+	if (v->claim.lease && !v->is.quiesced) {
 		lease = dlend_lease_get(v->claim.lease);
-		v->want.build++;
+		v->desired.build++;
 		dlend_vdev_update(v);
 	}
 	mutex_unlock(&v->lock);
@@ -387,7 +388,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	fenced = dlend_memory_fence(dlend_vdev_memory(lease));
 	/* The lender may have replied, and the worker may have built, before the fence. */
 	mutex_lock(&v->lock);
-	v->want.build++;
+	v->desired.build++;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
@@ -398,7 +399,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 
 static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
 {
-	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet), msecs_to_jiffies(ms)))
+	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiesced), msecs_to_jiffies(ms)))
 		dlend_borrow_cut_off(v, ms);
 }
 
@@ -502,7 +503,7 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 
 	dlend_move_close(v);
-	dlend_borrow_hush(v);
+	dlend_borrow_quiesce(v);
 	/*
 	 * The lease goes first: if user space serves the pinned memory, a pin under way takes as
 	 * long as user space likes.
@@ -585,7 +586,8 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 	slow = ktime_before(ktime_get(), v->live_after);
 	if (slow) {
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
-	} else if (write && !v->claim.lease && !v->now.failed && !v->now.coming && !v->want.quiet) {
+	} else if (write && !v->claim.lease && !v->now.failed && !v->now.coming &&
+		   !v->desired.quiesced) {
 		/* A write borrows the device, as an access to a BAR does. */
 		dlend_vdev_touch(v);
 		dlend_vdev_update(v);

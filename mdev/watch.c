@@ -22,7 +22,7 @@
  * VM rests, that is, none of its processors is in the guest, and its slots do not change and have
  * no holes.
  *
- * Must not know pins, books, apertures or messages.
+ * Must not know pins, the pin table, apertures or messages.
  */
 #include <linux/device.h>
 #include <linux/hrtimer.h>

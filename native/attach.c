@@ -58,7 +58,7 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	struct dlend_p2p_member *m = &fn->p2p;
 
 	m->owner = fn->claim.dev;
-	m->party = fn;
+	m->user = fn;
 	m->wq = &fn->reach_wq;
 	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
 	m->dev.clique = DLEND_CFG_CLIQUE_NONE;
@@ -69,13 +69,13 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 		m->dev.bar[i].size = fn->info.bar[i].size;
 		m->dev.bar[i].gpa = dlend_cfg_bar_addr(&fn->cfg, i);
 	}
-	/* The party has no other device, and no driver is told of a clique. */
+	/* The user has no other device, and no driver is told of a clique. */
 	dlend_p2p_join(m, NULL);
 	dlend_native_reach(fn, fn->claim.lease, true);
 }
 
-/* The party of all claims here: no process has this number. */
-#define DLEND_NATIVE_PARTY	((struct dlend_party){ .pid = -1 })
+/* The user of all claims here: no process has this number. */
+#define DLEND_NATIVE_PARTY	((struct dlend_user){ .pid = -1 })
 /* The last lease of the device may not be over yet: a reset takes some time. */
 #define DLEND_NATIVE_WAIT_MS	60000
 #define DLEND_NATIVE_PAUSE_MS	50
@@ -168,7 +168,7 @@ static void dlend_native_op_link_down(struct dlend_claim *claim)
 
 	if (!claim->lease)
 		return;
-	dlend_native_domain_cut(fn);
+	dlend_native_domain_revoke(fn);
 	dlend_native_lost(fn, "the link to its lender is down");
 }
 
@@ -186,7 +186,7 @@ static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 hold
 		       (epoch == claim->lease->epoch && state != DLEND_OFFER_HELD);
 	raw_spin_unlock_irq(&fn->lock);
 	if (over) {
-		dlend_native_domain_cut(fn);
+		dlend_native_domain_revoke(fn);
 		dlend_native_lost(fn, "its lender took it back");
 	}
 	return used;
@@ -209,7 +209,7 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 }
 
 /*
- * All attached devices are one party, this host, and each could fire the direct vectors of the
+ * All attached devices are one user, this host, and each could fire the direct vectors of the
  * others.  So a device has none while a program or a guest, by VFIO, decides what DMA it does.
  */
 static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **why)
@@ -515,7 +515,7 @@ static int dlend_native_place_claim(struct dlend_native_place *place)
 	INIT_WORK(&fn->bind_work, dlend_native_irq_bind_work);
 	INIT_WORK(&fn->again_work, dlend_native_again_work);
 	fn->claim.ops = &dlend_native_claim_ops;
-	fn->claim.party = DLEND_NATIVE_PARTY;
+	fn->claim.user = DLEND_NATIVE_PARTY;
 	ret = dlend_offer_claim(place->offer, &fn->claim, why);
 	if (ret)
 		dlend_native_fn_fails(fn, "%s", why);

@@ -51,11 +51,11 @@
  * @link: the link to the lenders of all its members
  * @change: held while members or segments come and go, also while a lender is asked
  * @members: functions that reach what is mapped; under @change
- * @lock: @segments, @cut, @alive. Never held while a lender is asked
+ * @lock: @segments, @revoked, @alive. Never held while a lender is asked
  * @alive: of @members, those whose lease is not over
  * @segments: by number: IO address >> @shift
  * @shift: DLEND_NATIVE_ALL: the domain is dma-iommu's, and has one segment; 0: not known yet
- * @cut: its segments are out of reach for good, and no new one is made
+ * @revoked: its segments are out of reach for good, and no new one is made
  * @session: the link's session when the first of its segments was made; under @change
  * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO
  *	addresses as here; all 0 while @shift is
@@ -74,7 +74,7 @@ struct dlend_native_domain {
 	struct dlend_raw_domains raw;
 	u64 session;
 	unsigned int shift;
-	bool cut, silent;
+	bool revoked, silent;
 	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
 };
 
@@ -227,15 +227,15 @@ hide:
 }
 
 /* Put all segments out of reach, for good. Under lock. */
-static void dlend_native_segments_cut(struct dlend_native_domain *d)
+static void dlend_native_segments_revoke(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
 	unsigned long number;
 
 	lockdep_assert_held(&d->lock);
-	WRITE_ONCE(d->cut, true);
+	WRITE_ONCE(d->revoked, true);
 	xa_for_each(&d->segments, number, seg)
-		dlend_raw_slot_cut(seg->raw);
+		dlend_raw_slot_revoke(seg->raw);
 }
 
 /* @acked: the lenders have said that they do not reach it any more. */
@@ -280,12 +280,12 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 	return raw;
 }
 
-/* A cut that comes later finds the segment; of one that came before, d->cut tells. */
+/* A cut that comes later finds the segment; of one that came before, d->revoked tells. */
 static int dlend_native_segment_store(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg)
 {
 	guard(mutex)(&d->lock);
-	if (d->cut)
+	if (d->revoked)
 		return -ENODEV;
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
@@ -354,8 +354,8 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	guard(mutex)(&d->change);
 	if (xa_load(&d->segments, iova >> d->shift))
 		return 0;
-	err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_segment_make(d, first, size);
-	if (err == -ENOSPC && !READ_ONCE(d->cut)) {
+	err = READ_ONCE(d->revoked) ? -ENODEV : dlend_native_segment_make(d, first, size);
+	if (err == -ENOSPC && !READ_ONCE(d->revoked)) {
 		dlend_native_segment_no_room(d, size, why);
 		dev_err_ratelimited(dlend_link_dev(d->link),
 				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
@@ -502,7 +502,7 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 		dlend_native_member_ends(d, fn);
 		fn->domain = NULL;
 		if (!stopped)
-			dlend_native_segments_cut(d);
+			dlend_native_segments_revoke(d);
 	}
 	if (stopped)
 		return;
@@ -556,7 +556,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	int err;
 
 	/* The segments are out of reach for good. */
-	if (READ_ONCE(d->cut))
+	if (READ_ONCE(d->revoked))
 		return -ENODEV;
 	/* Do not have the first member fail because of a segment that has no page. */
 	if (list_empty(&d->members))
@@ -569,7 +569,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	dlend_native_add_member(d, fn);
 	/* If the lease ended before fn->domain was set, that has cut nothing. */
 	if (dlend_lease_over(fn->claim.lease))
-		dlend_native_domain_cut(fn);
+		dlend_native_domain_revoke(fn);
 	return 0;
 
 unmap:
@@ -620,7 +620,7 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	/* -EINVAL tells VFIO and iommufd to try another domain. */
 	if (fn->claim.lease->ref.link != d->link)
 		return -EINVAL;
-	if (dlend_native_on_demand(d) && (READ_ONCE(d->cut) || dlend_native_outlived(d, fn)))
+	if (dlend_native_on_demand(d) && (READ_ONCE(d->revoked) || dlend_native_outlived(d, fn)))
 		return -EINVAL;
 	return dlend_native_domain_decide(d);
 }
@@ -693,7 +693,7 @@ void dlend_native_domain_forget(struct dlend_native_root *root)
 		dlend_native_domain_free(&d->domain);
 }
 
-void dlend_native_domain_cut(struct dlend_native_fn *fn)
+void dlend_native_domain_revoke(struct dlend_native_fn *fn)
 {
 	guard(mutex)(&fn->domain_lock);
 	if (!fn->domain)
@@ -701,7 +701,7 @@ void dlend_native_domain_cut(struct dlend_native_fn *fn)
 	guard(mutex)(&fn->domain->lock);
 	dlend_native_member_ends(fn->domain, fn);
 	if (!fn->domain->alive || dlend_lease_lost(fn->claim.lease))
-		dlend_native_segments_cut(fn->domain);
+		dlend_native_segments_revoke(fn->domain);
 }
 
 /* What the IOMMU core calls (struct iommu_domain_ops) */
@@ -776,9 +776,9 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	int err;
 
 	/* In a loop: a segment that is not in use yet may be given back at once. */
-	while (!seg && !READ_ONCE(d->cut)) {
+	while (!seg && !READ_ONCE(d->revoked)) {
 		err = dlend_native_on_demand(d) ? dlend_native_segment_demand(d, iova) : -ENODEV;
-		if (err && !READ_ONCE(d->cut))
+		if (err && !READ_ONCE(d->revoked))
 			return err;
 		seg = dlend_native_segment_use(d, iova, want->size);
 	}

@@ -81,7 +81,7 @@ struct dlend_native_vector {
  * @domain: the domain (domain.c) that it is a member of, or NULL
  * @in_domain: among the domain's members
  * @domain_alive: its lease is not over, as far as the domain knows; under the domain's lock
- * @p2p: a party of its own: the device reaches itself, and no other
+ * @p2p: a user of its own: the device reaches itself, and no other
  * @reach_wq: woken when it does so
  * @intx: number of the interrupt for INTx; 0: it has none
  * @intx_up: INTx was told of, and not handled yet; under @lock
@@ -287,13 +287,14 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn);
 void dlend_native_domain_forget(struct dlend_native_root *root);
 
 /**
- * dlend_native_domain_cut - put this host's memory out of a function's reach, at once and for good
+ * dlend_native_domain_revoke - put this host's memory out of a function's reach, at once and for
+ * good
  * @fn: (in) function whose lease is over
  *
  * Only if no other member of its domain has a lease: the others would lose that memory, too, and
  * the lender has stopped this function already. Context: process, may sleep; waits for no peer.
  */
-void dlend_native_domain_cut(struct dlend_native_fn *fn);
+void dlend_native_domain_revoke(struct dlend_native_fn *fn);
 
 /**
  * dlend_native_domain_of_vfio - does a program or a guest use the device, by VFIO?

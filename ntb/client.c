@@ -181,7 +181,8 @@ static int dlend_switchtec_configure(struct switchtec_dev *stdev,
  * before: -ENOSPC it is full; -EAGAIN the other side has the lock; -EIO the switch refuses; -ENODEV
  * the switch does not answer.
  */
-static int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_requesters *these)
+static int dlend_switchtec_set_requesters(struct switchtec_dev *stdev,
+					  struct dlend_requesters *these)
 {
 	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(stdev);
 	int err;
@@ -382,11 +383,11 @@ static void dlend_client_spare_clear(struct dlend_link_hw *hw)
 	c->spare_in = -1;
 }
 
-static int dlend_client_admit(struct dlend_link_hw *hw, struct dlend_requesters *these)
+static int dlend_client_set_requesters(struct dlend_link_hw *hw, struct dlend_requesters *these)
 {
 	struct dlend_client *c = dlend_client(hw);
 
-	return c->stdev ? dlend_switchtec_admit(c->stdev, these) : 0;
+	return c->stdev ? dlend_switchtec_set_requesters(c->stdev, these) : 0;
 }
 
 static int dlend_client_requesters_free(struct dlend_link_hw *hw)
@@ -400,7 +401,7 @@ static int dlend_client_requesters_free(struct dlend_link_hw *hw)
 static void dlend_client_dismiss_all(struct dlend_client *c)
 {
 	struct dlend_requesters *none = kvzalloc_obj(*none);
-	int err = none ? dlend_client_admit(&c->hw, none) : -ENOMEM;
+	int err = none ? dlend_client_set_requesters(&c->hw, none) : -ENOMEM;
 
 	if (err && err != -ENODEV)
 		dev_warn(&c->ntb->dev, "its switch goes on to let requests of lent devices pass (%d), until a device is lent over it again\n",
@@ -437,7 +438,7 @@ static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.clear_trans = dlend_client_clear_trans,
 	.spare_set = dlend_client_spare_set,
 	.spare_clear = dlend_client_spare_clear,
-	.admit = dlend_client_admit,
+	.set_requesters = dlend_client_set_requesters,
 	.requesters_free = dlend_client_requesters_free,
 	.link_is_up = dlend_client_link_is_up,
 	.link_enable = dlend_client_link_enable,

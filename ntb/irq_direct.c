@@ -8,7 +8,7 @@
  * same when the vector is bound to another processor.
  *
  * A peer that can write to that window can fire every vector behind this NTB, not only those whose
- * messages it knows.  So all sets of vectors of a link belong to one party: a VM, or this host.
+ * messages it knows.  So all sets of vectors of a link belong to one user: a VM, or this host.
  *
  * Vectors are numbers here; devices and guests are the users'.
  */
@@ -259,13 +259,13 @@ static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
 	return set;
 }
 
-/* Under lock. Return: why @party cannot have direct interrupts of this link, or NULL */
-static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_party party)
+/* Under lock. Return: why @user cannot have direct interrupts of this link, or NULL */
+static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_user user)
 {
 	struct dlend_directs *all = &link->directs;
 	int err;
 
-	if (all->users && !dlend_party_same(all->party, party))
+	if (all->users && !dlend_same_user(all->user, user))
 		return "another VM, or this host, has direct interrupts of this link";
 	err = dlend_direct_prepare(link);
 	switch (err) {
@@ -282,7 +282,7 @@ static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_par
 	}
 }
 
-struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_party party,
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_user user,
 					       void (*fire)(void *arg, u32 vector, u32 count),
 					       void *arg, const char **why)
 {
@@ -294,7 +294,7 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct d
 		return ERR_PTR(-EOPNOTSUPP);
 	guard(mutex)(&link->state_lock);
 	guard(mutex)(&all->lock);
-	*why = dlend_direct_refuse(link, party);
+	*why = dlend_direct_refuse(link, user);
 	if (*why)
 		return ERR_PTR(-EOPNOTSUPP);
 	set = dlend_direct_create(link, fire, arg);
@@ -302,7 +302,7 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct d
 		*why = "no room for their table";
 		return set;
 	}
-	all->party = party;
+	all->user = user;
 	all->users++;
 	return set;
 }

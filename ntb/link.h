@@ -5,8 +5,8 @@
  * Files above the pure ones, from the bottom up.  A file calls only files that stand before it:
  *
  *   link.c		the object: references, registry, session and peer, users, settings
- *   root.c		where functions of this host join its root complex, and their islands
- *   peer_window.c	how this node reaches the peer's aperture
+ *   root.c		where functions of this host join its root complex, and their peer-to-peer
+ *   domains peer_window.c	how this node reaches the peer's aperture
  *   irq_source.c	interrupts: the lender's side; they arrive after the device's data
  *   channel.c		messages: sends, calls, jobs for requests of the peer, receives
  *   irq_sink.c		interrupts: the borrower's side; doorbells, and a budget for them
@@ -251,7 +251,7 @@ struct dlend_doorbell {
  * @dev: the device as whose interrupts the peer's writes arrive; a reference
  * @ready: the peer's second window leads to this host's interrupts; under link->state_lock
  * @page: where in that window
- * @party: who uses them, while @users is not 0
+ * @user: who uses them, while @users is not 0
  * @users: how many sets of vectors there are
  * @old: sets that may still be written to, until the next session
  */
@@ -263,7 +263,7 @@ struct dlend_directs {
 	struct device *dev;
 	bool ready;
 	u64 page;
-	struct dlend_party party;
+	struct dlend_user user;
 	unsigned int users;
 	struct list_head old;
 };

@@ -3,8 +3,8 @@
  * How this node reaches its peer's aperture, and windows that users open there.
  *
  * An NTB window leads through the peer's IOMMU, so users need not be told when the peer unmaps
- * something.  On the loop there is no IOMMU between the two.  So each window has a view of its
- * range (iommu/maps.h), and the aperture tells the view.
+ * something.  On the loop there is no IOMMU between the two.  So each window has a notifier of its
+ * range (iommu/maps.h), and the aperture tells the notifier.
  *
  * This file knows no messages, and of sessions only whether there is one.
  */
@@ -28,9 +28,9 @@ static int dlend_peer_window_check(struct dlend_link *link, u64 offset, u64 size
 	return dlend_offset_check(offset, size, dlend_link_window_bytes(link));
 }
 
-static void dlend_window_revoke(struct dlend_view *view, u64 at, u64 size)
+static void dlend_window_revoke(struct dlend_notifier *notifier, u64 at, u64 size)
 {
-	struct dlend_window *w = container_of(view, struct dlend_window, view);
+	struct dlend_window *w = container_of(notifier, struct dlend_window, notifier);
 
 	/* One hole ends the whole window: a user of the rest opens a new window. */
 	w->phys = 0;
@@ -38,7 +38,7 @@ static void dlend_window_revoke(struct dlend_view *view, u64 at, u64 size)
 		w->revoked(w);
 }
 
-static const struct dlend_view_ops dlend_window_view_ops = {
+static const struct dlend_notifier_ops dlend_window_notifier_ops = {
 	.unmap = dlend_window_revoke,
 };
 
@@ -50,11 +50,11 @@ int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offse
 	if (err)
 		return err;
 	w->link = link;
-	w->view.ops = &dlend_window_view_ops;
-	w->view.offset = offset;
-	w->view.size = size;
+	w->notifier.ops = &dlend_window_notifier_ops;
+	w->notifier.offset = offset;
+	w->notifier.size = size;
 	if (link->loop)
-		err = dlend_aperture_view(link->aperture, &w->view, bar, &w->phys);
+		err = dlend_notifier_register(link->aperture, &w->notifier, bar, &w->phys);
 	else
 		w->phys = link->window.base + offset;
 	if (err)
@@ -72,7 +72,7 @@ void dlend_window_close(struct dlend_window *w)
 	if (!link)
 		return;
 	if (link->loop)
-		dlend_aperture_unview(link->aperture, &w->view);
+		dlend_notifier_unregister(link->aperture, &w->notifier);
 	w->link = NULL;
 	dlend_link_put(link);
 }
@@ -83,7 +83,7 @@ void __iomem *dlend_window_map(struct dlend_window *w)
 	phys_addr_t phys = READ_ONCE(w->phys);
 
 	if (!w->link->loop)
-		return ioremap(phys, w->view.size);
+		return ioremap(phys, w->notifier.size);
 	/* RAM of this kernel, which is mapped all the time. */
 	return phys ? (void __iomem __force *)phys_to_virt(phys) : NULL;
 }

@@ -380,14 +380,14 @@ static const char *dlend_msg_check_move_to(u16 type, const void *payload)
 {
 	const struct dlend_p_move_to *p = payload;
 
-	if (le16_to_cpu(p->flags) & ~DLEND_MOVE_F_CUT)
+	if (le16_to_cpu(p->flags) & ~DLEND_MOVE_F_FORCED)
 		return "move flags";
 	return p->reserved ? "move reserved" : NULL;
 }
 
-static const char *dlend_msg_check_quiet(u16 type, const void *payload)
+static const char *dlend_msg_check_quiesced(u16 type, const void *payload)
 {
-	const struct dlend_p_quiet *p = payload;
+	const struct dlend_p_quiesced *p = payload;
 
 	return le32_to_cpu(p->flags) & ~DLEND_QUIET_F_DRAINED ? "quiet flags" : NULL;
 }
@@ -470,7 +470,7 @@ static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 	RULE(MOVE_TO, LENDER, LEN(move_to), 0, true, dlend_msg_check_move_to),
 	RULE(STANDBY, LENDER, LEN(borrow), LEN(lease), true, dlend_msg_check_borrow,
 	     dlend_msg_check_lease),
-	RULE(QUIESCE, LENDER, 0, LEN(quiet), true, NULL, dlend_msg_check_quiet),
+	RULE(QUIESCE, LENDER, 0, LEN(quiesced), true, NULL, dlend_msg_check_quiesced),
 	RULE(RUN, LENDER, 0, 0, true),
 	RULE(HAND_OVER, LENDER, 0, LEN(token), true),
 	RULE(TAKE_OVER, LENDER, LEN(take), 0, true, dlend_msg_check_take),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where functions of this host join its root complex, and their islands: see dlend/root.h.
+ * Where functions of this host join its root complex, and their peer-to-peer domains: see
+ * dlend/root.h.
  *
  * The kernel's rule for peer-to-peer has two parts.  The first is about two functions below one
  * switch: they may use bus addresses, and the switch passes a packet from one to the other.
@@ -18,40 +19,41 @@
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
 #include <dlend/root.h>
-#include "islands.h"
+#include "p2p_domains.h"
 #include "link.h"
 
 #define DLEND_ROOT_PAYLOAD_MAX	4096	/* largest Max_Payload_Size, PCIe 7.5.3.4 */
 
-static bool dlend_root_vouched;
+static bool dlend_root_allowed;
 
-static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_islands */
-static struct dlend_islands dlend_root_islands;
+static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_p2p_domains */
+static struct dlend_p2p_domains dlend_root_p2p_domains;
 
 static void dlend_root_tell(struct dlend_link_user *user, void *unused)
 {
-	if (user->vouched)
-		user->vouched();
+	if (user->allowed_changed)
+		user->allowed_changed();
 }
 
-static int dlend_root_set_vouched(const char *val, const struct kernel_param *kp)
+static int dlend_root_set_allowed(const char *val, const struct kernel_param *kp)
 {
-	bool before = dlend_root_vouched;
+	bool before = dlend_root_allowed;
 	int err = param_set_bool(val, kp);
 
 	/* While the module is being loaded there are no users yet. */
-	if (!err && dlend_root_vouched != before)
+	if (!err && dlend_root_allowed != before)
 		dlend_users_call(dlend_root_tell, NULL);
 	return err;
 }
 
-static const struct kernel_param_ops dlend_root_vouched_ops = {
+static const struct kernel_param_ops dlend_root_allowed_ops = {
 	.flags = KERNEL_PARAM_OPS_FL_NOARG,
-	.set = dlend_root_set_vouched,
+	.set = dlend_root_set_allowed,
 	.get = param_get_bool,
 };
-module_param_cb(p2p_vouched, &dlend_root_vouched_ops, &dlend_root_vouched, 0644);
-MODULE_PARM_DESC(p2p_vouched, "the administrator vouches that all below this host's root complex reaches all else there by peer-to-peer, whatever the kernel's list says");
+module_param_cb(p2p_allowed, &dlend_root_allowed_ops, &dlend_root_allowed, 0644);
+MODULE_PARM_DESC(p2p_allowed,
+		 "the administrator says that all below this host's root complex reaches all else there by peer-to-peer, whatever the kernel's list says");
 
 static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
 {
@@ -62,7 +64,7 @@ static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
 	return bus;
 }
 
-/* The number of a host bridge for dlend_islands_number(). */
+/* The number of a host bridge for dlend_p2p_domains_number(). */
 static u32 dlend_root_key(struct pci_bus *bus)
 {
 	return (u32)pci_domain_nr(bus) << 8 | bus->number;
@@ -90,12 +92,13 @@ static bool dlend_root_joined(u32 a, u32 b)
 	return joined;
 }
 
-static u16 dlend_root_island(struct pci_bus *bus)
+static u16 dlend_root_p2p_domain(struct pci_bus *bus)
 {
-	if (READ_ONCE(dlend_root_vouched))
-		return DLEND_ISLAND_HOST;
+	if (READ_ONCE(dlend_root_allowed))
+		return DLEND_P2P_DOMAIN_HOST;
 	guard(mutex)(&dlend_root_lock);
-	return dlend_islands_number(&dlend_root_islands, dlend_root_key(bus), dlend_root_joined);
+	return dlend_p2p_domains_number(&dlend_root_p2p_domains, dlend_root_key(bus),
+					dlend_root_joined);
 }
 
 /* The field is not valid in a virtual function.  A function that does not answer reads as 16384. */
@@ -114,7 +117,7 @@ void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root)
 	root->bus = bus->number;
 	root->numa = dev_to_node(&pdev->dev);
 	root->payload = dlend_root_payload(pdev);
-	root->island = dlend_root_island(bus);
+	root->p2p_domain = dlend_root_p2p_domain(bus);
 }
 DLEND_EXPORT(dlend_root_of);
 
@@ -131,7 +134,7 @@ DLEND_EXPORT(dlend_root_link_pdev);
 
 /* The ends of links to one node. */
 struct dlend_root_ends {
-	u16 node, island;
+	u16 node, p2p_domain;
 };
 
 static int dlend_root_compare_end(struct dlend_link *link, void *arg)
@@ -140,8 +143,8 @@ static int dlend_root_compare_end(struct dlend_link *link, void *arg)
 	struct dlend_root_ends *ends = arg;
 
 	if (pdev && dlend_link_peer(link) == ends->node &&
-	    dlend_root_island(dlend_root_bus(pdev)) != ends->island)
-		ends->island = DLEND_ISLAND_NONE;
+	    dlend_root_p2p_domain(dlend_root_bus(pdev)) != ends->p2p_domain)
+		ends->p2p_domain = DLEND_P2P_DOMAIN_NONE;
 	pci_dev_put(pdev);
 	return 0;
 }
@@ -156,9 +159,9 @@ bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root)
 	dlend_root_of(pdev, root);
 	pci_dev_put(pdev);
 	ends.node = dlend_link_peer(link);
-	ends.island = root->island;
+	ends.p2p_domain = root->p2p_domain;
 	dlend_links_each(true, dlend_root_compare_end, &ends);
-	root->island = ends.island;
+	root->p2p_domain = ends.p2p_domain;
 	return true;
 }
 DLEND_EXPORT(dlend_root_of_link);
@@ -166,6 +169,6 @@ DLEND_EXPORT(dlend_root_of_link);
 int dlend_root_emit(char *buf, int at, const struct dlend_root *root)
 {
 	return sysfs_emit_at(buf, at, "%04x:%02x %d %u %u", root->domain, root->bus, root->numa,
-			     root->payload, root->island);
+			     root->payload, root->p2p_domain);
 }
 DLEND_EXPORT(dlend_root_emit);

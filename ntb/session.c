@@ -204,15 +204,15 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 	return err;
 }
 
-int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
+int dlend_link_set_requesters(struct dlend_link *link, struct dlend_requesters *these)
 {
 	guard(mutex)(&link->state_lock);
 	/* Checked first: once the link is gone, the module with the ops may be unloaded. */
 	if (link->gone)
 		return -ENODEV;
-	return link->ops->admit ? link->ops->admit(link->hw, these) : 0;
+	return link->ops->set_requesters ? link->ops->set_requesters(link->hw, these) : 0;
 }
-DLEND_EXPORT(dlend_link_admit);
+DLEND_EXPORT(dlend_link_set_requesters);
 
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {

@@ -23,7 +23,7 @@ struct function {
 	unsigned int payload;	/* largest that it sends or takes, bytes; 0: not known */
 	bool ats;		/* translates addresses by itself */
 	bool no_snoop;		/* it, or its virtual functions, may bypass caches */
-	unsigned int island;	/* as the kernel says; 0: nobody vouches, or it does not say */
+	unsigned int p2p_domain;	/* of the kernel; 0: not allowed, or not known */
 };
 
 /* Only root may read capabilities; without them nothing is known. */
@@ -62,9 +62,9 @@ static struct function function_open(const char *bdf)
 		p.numa = strtol(attr(p.dir, "numa_node"), NULL, 10);
 	read_capabilities(&p);
 	/* Of a device that is lent, and of a link */
-	p.island = root_attr(text("%s/dlend", p.dir)).island;
-	if (!p.island)
-		p.island = root_attr(sys("class/dlend_link/%s", bdf)).island;
+	p.p2p_domain = root_attr(text("%s/dlend", p.dir)).p2p_domain;
+	if (!p.p2p_domain)
+		p.p2p_domain = root_attr(sys("class/dlend_link/%s", bdf)).p2p_domain;
 	return p;
 }
 
@@ -72,9 +72,10 @@ static void check_root(const struct function *dev, const struct function *ntb)
 {
 	if (!dev->bridge || !ntb->bridge)
 		return;
-	if (strcmp(dev->bridge, ntb->bridge) && dev->island && dev->island == ntb->island) {
+	if (strcmp(dev->bridge, ntb->bridge) && dev->p2p_domain &&
+	    dev->p2p_domain == ntb->p2p_domain) {
 		finding(LEVEL_OK, "device-reach",
-			text("%s and the NTB %s are below two host bridges that are vouched for",
+			text("%s and the NTB %s are below two host bridges between which transfers are allowed",
 			     dev->bdf, ntb->bdf), NULL);
 		return;
 	}
@@ -161,7 +162,7 @@ static void check_told_device(const struct lent *d, const struct edge *e)
 			     d->address, d->root.payload, e->root.payload),
 			"Longer packets may be lost: boot that node with pci=pcie_bus_peer2peer");
 	if (!root_same(&d->root, &e->root) &&
-	    (!d->root.island || d->root.island != e->root.island))
+	    (!d->root.p2p_domain || d->root.p2p_domain != e->root.p2p_domain))
 		finding(LEVEL_WARN, "device-reach",
 			text("%s is below host bridge %s of node %u, its NTB to here below %s",
 			     d->address, d->root.bridge, e->from, e->root.bridge),

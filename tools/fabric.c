@@ -213,7 +213,7 @@ static void add_reach(struct fabric *f, const struct lent *d, char *line)
 	f->reach[f->reaches++] = r;
 }
 
-/* "d0003:01:00.0 node 3 does not vouch for ...".  Both devices of a pair say it: one is kept. */
+/* "d0003:01:00.0 node 3 does not allow ...".  Both devices of a pair say it: one is kept. */
 static void add_doubt(struct fabric *f, const struct lent *d, char *line)
 {
 	char *why = strchr(line, ' ');

@@ -39,13 +39,13 @@ struct place {
  * @bridge: domain and root bus, "0000:40"
  * @numa: NUMA node, negative: not known
  * @payload: largest packet in bytes, 0: not known
- * @island: what is on the same one (not 0) in the same host reaches each other by peer-to-peer
+ * @p2p_domain: what is on the same one (not 0) in the same host reaches each other by peer-to-peer
  */
 struct root {
 	bool known;
 	char bridge[16];
 	int numa;
-	unsigned int payload, island;
+	unsigned int payload, p2p_domain;
 };
 
 /* place.c */

@@ -16,7 +16,7 @@
 #define DOMAIN_MAX	0xfffffu
 #define BUS_MAX		0xffu
 #define PAYLOAD_MAX	4096u
-#define ISLAND_MAX	0xffffu
+#define P2P_DOMAIN_MAX	0xffffu
 
 static const char *const kinds[BRIDGE_KINDS] = {
 	[BRIDGE_ROOT] = "root", [BRIDGE_UP] = "up", [BRIDGE_DOWN] = "down", [BRIDGE_PCI] = "pci",
@@ -125,8 +125,8 @@ struct root root_parse(const char *words)
 	int used = 0;
 
 	if (sscanf(words, "%x:%x %d %u %u%n", &domain, &bus, &root.numa, &root.payload,
-		   &root.island, &used) != 5 || words[used] || domain > DOMAIN_MAX ||
-	    bus > BUS_MAX || root.payload > PAYLOAD_MAX || root.island > ISLAND_MAX)
+		   &root.p2p_domain, &used) != 5 || words[used] || domain > DOMAIN_MAX ||
+	    bus > BUS_MAX || root.payload > PAYLOAD_MAX || root.p2p_domain > P2P_DOMAIN_MAX)
 		return (struct root){ .known = false };
 	snprintf(root.bridge, sizeof(root.bridge), "%04x:%02x", domain, bus);
 	return root;
@@ -149,6 +149,6 @@ const char *root_text(const struct root *root)
 	if (!root->known)
 		return "host bridge not known";
 	return text("host bridge %s%s, %s", root->bridge, numa,
-		    root->island ? text("peer-to-peer island %u", root->island) :
-				   "nobody vouches for peer-to-peer");
+		    root->p2p_domain ? text("peer-to-peer domain %u", root->p2p_domain) :
+				   "nobody allows peer-to-peer");
 }

@@ -166,7 +166,7 @@ static json_t *root_json(const struct root *root)
 	if (!root->known)
 		return NULL;
 	return json_pack("{s:s, s:i, s:i, s:i}", "host_bridge", root->bridge, "numa", root->numa,
-			 "payload", (int)root->payload, "island", (int)root->island);
+			 "payload", (int)root->payload, "p2p_domain", (int)root->p2p_domain);
 }
 
 static json_t *steps_json(const struct route *r)

@@ -124,8 +124,8 @@ struct dlend_pages {
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EINVAL not inside the slot, or alignment; -EEXIST something is mapped there; -ENODEV
- * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a view. Then nothing of this
- * call is mapped.
+ * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a notifier. Then nothing of
+ * this call is mapped.
  */
 int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram);
 
@@ -191,30 +191,30 @@ void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size);
  */
 struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap);
 
-struct dlend_view;
+struct dlend_notifier;
 
 /**
- * struct dlend_view_ops - called for changes in a view, with the aperture's lock held
- * @map: @piece is mapped now, @at bytes from the beginning of the view. All or nothing. NULL: the
- *	view is not told of new mappings
+ * struct dlend_notifier_ops - called for changes in a notifier, with the aperture's lock held
+ * @map: @piece is mapped now, @at bytes from the beginning of the notifier. All or nothing. NULL:
+ *	the notifier is not told of new mappings
  * @unmap: @size bytes from @at on are being unmapped: the user does not reach them any more when
  *	this returns. It must not wait; there may be nothing mapped
  */
-struct dlend_view_ops {
-	int (*map)(struct dlend_view *view, u64 at, const struct dlend_piece *piece);
-	void (*unmap)(struct dlend_view *view, u64 at, u64 size);
+struct dlend_notifier_ops {
+	int (*map)(struct dlend_notifier *notifier, u64 at, const struct dlend_piece *piece);
+	void (*unmap)(struct dlend_notifier *notifier, u64 at, u64 size);
 };
 
 /**
- * struct dlend_view - a user that reaches a part of an aperture without its IOMMU in between
+ * struct dlend_notifier - a user that reaches a part of an aperture without its IOMMU in between
  * @node: the aperture's
  * @offset, @size: the part, in bytes
  * @ops: called for changes
  */
-struct dlend_view {
+struct dlend_notifier {
 	struct list_head node;
 	u64 offset, size;
-	const struct dlend_view_ops *ops;
+	const struct dlend_notifier_ops *ops;
 };
 
 /*

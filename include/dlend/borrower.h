@@ -234,7 +234,7 @@ struct dlend_claim_ops {
  * @wq: the offer's ordered workqueue, from dlend_offer_claim() on; the user's work about this
  *	device belongs there, too
  * @vm: UUID of the mediated device, set before dlend_offer_claim(); all 0: it is none
- * @party: who uses the device. Functions of one IOMMU group are lent to one party at a time
+ * @user: who uses the device. Functions of one IOMMU group are lent to one user at a time
  * @lease: in use, or NULL. The user writes it by WRITE_ONCE() under a lock of its own
  * @borrowing: the user asks for a lease, or is about to. Written as @lease
  * @irq_why: why its interrupts need the lender's processor; NULL: they do not. A text that stays,
@@ -248,7 +248,7 @@ struct dlend_claim {
 	struct dlend_offer *offer;
 	struct workqueue_struct *wq;
 	u8 vm[DLEND_VM_SIZE];
-	struct dlend_party party;
+	struct dlend_user user;
 	struct dlend_lease *lease;
 	bool borrowing;
 	const char *irq_why;
@@ -373,7 +373,7 @@ struct dlend_lease {
  * Context: @claim->wq only; waits for the lender, ten seconds at most.
  * Return: the lease, with one reference, which is given to dlend_lease_return(); or ERR_PTR:
  * -EAGAIN its last lease is not over yet, or this host is going to sleep; -EBUSY
- * another node, or another party on this node, has it; -ENOSPC its BARs do not fit into the
+ * another node, or another user on this node, has it; -ENOSPC its BARs do not fit into the
  * window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing is cleared);
  * -ENOTCONN; -ENOMEM; -EPERM the holder has not named this node as its standby; or what the lender
  * says.
@@ -511,21 +511,21 @@ static inline int dlend_lease_enable(struct dlend_lease *lease)
  * dlend_lease_move_to - let a node prepare to take the lease over
  * @lease: (in) lease
  * @node: (in) node id; DLEND_NODE_NONE: no node any more
- * @cut: (in) also if the device is never quiet, with what that costs
+ * @forced: (in) also if the device is never quiet, with what that costs
  *
  * Return: 0; -EOPNOTSUPP a device of its kind never is quiet; -EMLINK its group has more functions;
  * -EINVAL it is this node.
  */
-int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut);
+int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool forced);
 
 /**
- * struct dlend_quiet - how a device was stopped
+ * struct dlend_quiesced - how a device was stopped
  * @drained: nothing was under way
  * @waited_us: until it was quiet
  * @fired: interrupts that it has had in all
  * @irqs_changed: they came directly, and do not any more: they have to be set up again
  */
-struct dlend_quiet {
+struct dlend_quiesced {
 	bool drained, irqs_changed;
 	u32 waited_us;
 	u64 fired;
@@ -536,14 +536,14 @@ struct dlend_quiet {
  * @lease: (in) lease
  * @mode: (in) DLEND_IRQ_*, as its interrupts are set up
  * @count: (in) vectors, as they are set up
- * @quiet: (out) how it went
+ * @quiesced: (out) how it went
  *
  * Its lender sees by its interrupts whether it still works, so direct ones pass the lender from
  * here on. Bus Master Enable is off afterwards, drained or not. All interrupts were delivered: what
  * has not reached the user yet is in its counters. Waits a second for the device, at most.
  */
 int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
-			struct dlend_quiet *quiet);
+			struct dlend_quiesced *quiesced);
 
 /**
  * dlend_lease_run - the guest goes on here: no other node can take the device over any more

@@ -96,8 +96,8 @@ void dlend_uevent_state(struct device *dev, const char *state);
  * @shutdown: the host goes down for good: end all accesses from a peer to it, and from it to a
  *	      peer, and let none begin again.  Links go down after it.  Process context; like
  *	      link_down it must not wait for user space or a peer.
- * @vouched: islands of functions of this host have changed (dlend/root.h).  Process context; must
- *	     not wait for user space or a peer.
+ * @allowed_changed: peer-to-peer domains of functions of this host have changed (dlend/root.h).
+ *	     Process context; must not wait for user space or a peer.
  * @side: whose messages it gets: the lender's or the borrower's
  */
 struct dlend_link_user {
@@ -108,7 +108,7 @@ struct dlend_link_user {
 	int (*suspend)(void);
 	void (*resume)(bool slept);
 	void (*shutdown)(void);
-	void (*vouched)(void);
+	void (*allowed_changed)(void);
 	enum dlend_msg_side side;
 };
 
@@ -232,7 +232,7 @@ struct dlend_requesters {
 };
 
 /**
- * dlend_link_admit - say which PCI functions of this node may send requests over a link
+ * dlend_link_set_requesters - say which PCI functions of this node may send requests over a link
  * @link: link, up or not
  * @these: (in, out) each id under which their requests show
  *
@@ -241,7 +241,7 @@ struct dlend_requesters {
  * process, may sleep; takes the lock of the link's bring-up.  Return: 0; -ENODEV the hardware is
  * gone; or all is as before: -ENOSPC it has no room; -EAGAIN try again; -EIO it refuses.
  */
-int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these);
+int dlend_link_set_requesters(struct dlend_link *link, struct dlend_requesters *these);
 
 /** dlend_link_is_up - is a session up? Context: any. */
 static inline bool dlend_link_is_up(const struct dlend_link *link)
@@ -352,7 +352,7 @@ struct dlend_window {
 	void (*revoked)(struct dlend_window *w);
 	void *arg;
 	struct dlend_link *link;
-	struct dlend_view view;
+	struct dlend_notifier notifier;
 };
 
 /**
@@ -445,17 +445,17 @@ void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borro
 struct dlend_irq_direct;
 
 /**
- * struct dlend_party - the user of a device: a process
+ * struct dlend_user - the user of a device: a process
  * @pid: number of a process
  * @since: when it began, in ns since this host booted: a later process may have the same number
  */
-struct dlend_party {
+struct dlend_user {
 	pid_t pid;
 	u64 since;
 };
 
-/** dlend_party_same - are they one? Context: any. */
-static inline bool dlend_party_same(struct dlend_party a, struct dlend_party b)
+/** dlend_same_user - are they one? Context: any. */
+static inline bool dlend_same_user(struct dlend_user a, struct dlend_user b)
 {
 	return a.pid == b.pid && a.since == b.since;
 }
@@ -463,7 +463,7 @@ static inline bool dlend_party_same(struct dlend_party a, struct dlend_party b)
 /**
  * dlend_irq_direct_open - a device is to have direct interrupts; it has none yet
  * @link: link to its lender; a reference is kept
- * @party: (in) whose the device is: all direct interrupts of a link are one party's, because each
+ * @user: (in) whose the device is: all direct interrupts of a link are one user's, because each
  *	of its devices can be made to fire all of them
  * @fire: called for @count (1) new interrupts of @vector, with interrupts off; no lock is held, and
  *	two vectors may be called for at once
@@ -473,7 +473,7 @@ static inline bool dlend_party_same(struct dlend_party a, struct dlend_party b)
  * Context: process, may sleep; takes state_lock and the aperture's lock.
  * Return: set or ERR_PTR: -EOPNOTSUPP they cannot be had; or as dlend_slot_alloc().
  */
-struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_party party,
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_user user,
 					       void (*fire)(void *arg, u32 vector, u32 count),
 					       void *arg, const char **why);
 

@@ -35,10 +35,10 @@ struct dlend_requesters;
  *	window; @offset is where they begin in it. NULL or -ENODEV: there is none; -ENOSPC it is too
  *	small for its alignment. Process context
  * @spare_clear: undo that
- * @admit: let requests of these requesters, and of this host's processors, pass to the peer, but no
- *	others. To be called again after a reset of the hardware. NULL: it lets all pass. On an
- *	error nothing has changed: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again;
- *	-ENODEV it does not answer. Process context
+ * @set_requesters: let requests of these requesters, and of this host's processors, pass to the
+ *	peer, but no others. To be called again after a reset of the hardware. NULL: it lets all
+ *	pass. On an error nothing has changed: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try
+ *	again; -ENODEV it does not answer. Process context
  * @requesters_free: for how many requesters more it has room; -ENODATA it lets all pass; -ENODEV it
  *	does not answer. NULL: it lets all pass. Process context
  * @link_is_up: does the hardware see its peer? NULL: it always does. Process context
@@ -57,7 +57,7 @@ struct dlend_link_hw_ops {
 	void (*clear_trans)(struct dlend_link_hw *hw);
 	int (*spare_set)(struct dlend_link_hw *hw, u64 base, u64 size, u64 *offset);
 	void (*spare_clear)(struct dlend_link_hw *hw);
-	int (*admit)(struct dlend_link_hw *hw, struct dlend_requesters *these);
+	int (*set_requesters)(struct dlend_link_hw *hw, struct dlend_requesters *these);
 	int (*requesters_free)(struct dlend_link_hw *hw);
 	bool (*link_is_up)(struct dlend_link_hw *hw);
 	void (*link_enable)(struct dlend_link_hw *hw, bool on);

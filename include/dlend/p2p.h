@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Peer-to-peer between the devices that one party (a VM, or this host) has borrowed: each shall
- * reach the BARs of the others, and its own, at the addresses where that party has put them.
+ * Peer-to-peer between the devices that one user (a VM, or this host) has borrowed: each shall
+ * reach the BARs of the others, and its own, at the addresses where that user has put them.
  *
  * The user of borrowed devices says here how each of them is set up.  Then the borrower has the
  * lenders change their mappings accordingly.
@@ -18,7 +18,7 @@
 struct device;
 struct dlend_lease;
 
-/* Most devices of one party that can do peer-to-peer; any further one does none. */
+/* Most devices of one user that can do peer-to-peer; any further one does none. */
 #define DLEND_P2P_DEVS	32
 
 /* Why two devices have different cliques, if nothing speaks against peer-to-peer between them. */
@@ -26,9 +26,9 @@ struct dlend_lease;
 	"others of that clique are or were out of reach, or an administrator has set it so"
 
 /**
- * struct dlend_p2p_member - a borrowed device, as the others of its party see it
+ * struct dlend_p2p_member - a borrowed device, as the others of its user see it
  * @owner: the user's device, for messages; set before dlend_p2p_join()
- * @party: devices with the same one belong together. Never dereferenced; set before
+ * @user: devices with the same one belong together. Never dereferenced; set before
  *	dlend_p2p_join()
  * @wq: woken when @settled becomes true; set before dlend_p2p_join()
  * @dev: as published last; its address and BAR sizes are set before dlend_p2p_join()
@@ -37,7 +37,7 @@ struct dlend_lease;
  */
 struct dlend_p2p_member {
 	struct device *owner;
-	const void *party;
+	const void *user;
 	wait_queue_head_t *wq;
 	struct dlend_p2p_dev dev;
 	bool settled;
@@ -48,13 +48,13 @@ struct dlend_p2p_member {
 };
 
 /**
- * struct dlend_p2p_party - the devices of one party, and what is known of the links between nodes
+ * struct dlend_p2p_user - the devices of one user, and what is known of the links between nodes
  * @fabric: links
  * @n: devices
  * @of: index of the one that is being asked about
  * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h takes it
  */
-struct dlend_p2p_party {
+struct dlend_p2p_user {
 	struct dlend_p2p_fabric fabric;
 	unsigned int n, of;
 	struct dlend_p2p_member *member[DLEND_P2P_DEVS];
@@ -62,16 +62,16 @@ struct dlend_p2p_party {
 };
 
 /**
- * dlend_p2p_join - a device belongs to its party from now on
+ * dlend_p2p_join - a device belongs to its user from now on
  * @m: (in, out) member
- * @choose: (in) called with the party, @m included, before another device can join it: it sets the
- *	clique of the device @party->of, and may log something about it. dlend_offers_lock and
+ * @choose: (in) called with the user, @m included, before another device can join it: it sets the
+ *	clique of the device @user->of, and may log something about it. dlend_offers_lock and
  *	dlend_p2p_lock are held. NULL: the clique stays as it is
  *
- * Without memory, or with too many devices in the party, choose() is not called and @m->dev.clique
+ * Without memory, or with too many devices in the user, choose() is not called and @m->dev.clique
  * stays as it is. Context: process; takes dlend_offers_lock and dlend_p2p_lock.
  */
-void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party));
+void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_user *user));
 
 /** dlend_p2p_leave - the end of dlend_p2p_join(); fine without one. Context: as there. */
 void dlend_p2p_leave(struct dlend_p2p_member *m);
@@ -92,14 +92,14 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 /**
  * dlend_p2p_emit - what a device reaches, for sysfs
  * @m: (in) member
- * @buf: (out) a page: a line for every BAR of another device of the party
+ * @buf: (out) a page: a line for every BAR of another device of the user
  *
  * Context: process; takes dlend_p2p_lock. Return: bytes, or -ENOMEM.
  */
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
 
 /**
- * dlend_p2p_emit_doubts - between which devices of its party and a device there is a doubt, and why
+ * dlend_p2p_emit_doubts - between which devices of its user and a device there is a doubt, and why
  * @m: (in) member
  * @buf: (out) a page: a line for every such device, and for those in another clique
  *

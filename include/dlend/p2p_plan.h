@@ -7,7 +7,7 @@
  * And cliques: which of a VM's borrowed devices its guest may be told to reach each other.  What is
  * mapped does not depend on that.  Two devices are in one clique only if there is no doubt: all
  * their BARs fit into the windows on the way, there and back, beside what others have there
- * (borrower/p2p_plan.h), and each host on the way vouches that its root complex passes the
+ * (borrower/p2p_plan.h), and each host on the way says that its root complex passes the
  * transfers on (struct dlend_root).
  */
 #ifndef DLEND_P2P_PLAN_H
@@ -43,7 +43,7 @@ struct dlend_p2p_bar {
  * @source: there is a lease, and it may do DMA
  * @target: there is a lease, and it decodes its BARs
  * @clique: that the guest sees, negative: none
- * @island: in its lender, for cliques: see struct dlend_root; the borrower fills it in
+ * @p2p_domain: in its lender, for cliques: see struct dlend_root; the borrower fills it in
  * @bar: where the guest has put them
  */
 struct dlend_p2p_dev {
@@ -51,7 +51,7 @@ struct dlend_p2p_dev {
 	u32 epoch;
 	bool source, target;
 	int clique;
-	u16 island;
+	u16 p2p_domain;
 	struct dlend_p2p_bar bar[DLEND_NUM_BARS];
 };
 
@@ -66,10 +66,12 @@ struct dlend_p2p_path {
 	u64 taken;
 };
 
-/* The NTB of node @at that leads to node @to is on @island of node @at: see struct dlend_root. */
+/*
+ * The NTB of node @at that leads to node @to is on @p2p_domain of node @at: see struct dlend_root.
+ */
 struct dlend_p2p_end {
 	u16 at, to;
-	u16 island;
+	u16 p2p_domain;
 };
 
 /**
@@ -153,8 +155,8 @@ enum dlend_p2p_doubt_kind {
 	DLEND_P2P_SURE,		/* nothing */
 	DLEND_P2P_NARROW,	/* no way has windows for all BARs */
 	DLEND_P2P_TAKEN,	/* one has, but not beside what others have there */
-	DLEND_P2P_UNVOUCHED,	/* a node vouches for no way between the two sides, or is silent */
-	DLEND_P2P_APART,	/* the same, as these sides are on two islands of it */
+	DLEND_P2P_NOT_ALLOWED,	/* a node allows no way between the two sides, or is silent */
+	DLEND_P2P_APART,	/* the same, as these sides are in two peer-to-peer domains of it */
 };
 
 /**

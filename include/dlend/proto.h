@@ -153,7 +153,7 @@ enum dlend_msg_type {
 	/* A lease moves to another node, while its device stays as it is. */
 	DLEND_MSG_MOVE_TO,	/* B>L call: struct dlend_p_move_to: who may prepare itself */
 	DLEND_MSG_STANDBY,	/* B>L call: struct dlend_p_borrow -> struct dlend_p_lease */
-	DLEND_MSG_QUIESCE,	/* B>L call: nothing -> struct dlend_p_quiet; stop the device */
+	DLEND_MSG_QUIESCE,	/* B>L call: nothing -> struct dlend_p_quiesced; stop the device */
 	DLEND_MSG_RUN,		/* B>L call: the guest goes on here; ends what QUIESCE began */
 	DLEND_MSG_HAND_OVER,	/* B>L call: nothing -> struct dlend_p_token */
 	DLEND_MSG_TAKE_OVER,	/* B>L call: struct dlend_p_take; the standby's epoch */
@@ -350,15 +350,15 @@ struct dlend_p_bridge {
 
 /*
  * Where a function sits, and where it joins the root complex of the sender's host.  Cliques are
- * decided by @island: two functions of one host whose islands are the same number, and not 0, reach
- * each other by peer-to-peer; the host vouches for that.  0: it does not.  The bridges are for
- * people who look at the fabric; they decide nothing.
+ * decided by @p2p_domain: two functions of one host whose peer-to-peer domains are the same number,
+ * and not 0, reach each other by peer-to-peer; the host allows that.  0: it does not.  The bridges
+ * are for people who look at the fabric; they decide nothing.
  */
 struct dlend_p_place {
 	__le32 domain;		/* of the function */
 	__le32 root_domain;	/* of the host bridge */
 	__le16 node;		/* 0: of the device; else of the sender's NTB that leads to @node */
-	__le16 island;
+	__le16 p2p_domain;
 	__le16 numa;		/* node; DLEND_ROOT_NO_NUMA: the host does not know */
 	__le16 payload;		/* Max_Payload_Size in bytes; 0: it is no PCIe function */
 	__u8 bus;		/* of the host bridge: its root bus */
@@ -409,7 +409,7 @@ struct dlend_p_p2p_id {
 	__le32 reserved;
 } __packed;
 
-#define DLEND_MOVE_F_CUT	0x1	/* also a device that is never quiet */
+#define DLEND_MOVE_F_FORCED	0x1	/* also a device that is never quiet */
 
 /* The holder lets @node prepare to take the lease over; 0: no node. */
 struct dlend_p_move_to {
@@ -420,12 +420,12 @@ struct dlend_p_move_to {
 
 #define DLEND_QUIET_F_DRAINED	0x1	/* nothing was under way when the device was stopped */
 
-struct dlend_p_quiet {
+struct dlend_p_quiesced {
 	__le32 flags;		/* DLEND_QUIET_F_* */
 	__le32 waited_us;	/* until the device was quiet */
 	__le64 fired;		/* interrupts of this lease */
 } __packed;
-static_assert(sizeof(struct dlend_p_quiet) == 16);
+static_assert(sizeof(struct dlend_p_quiesced) == 16);
 
 #define DLEND_TOKEN_SIZE	16
 

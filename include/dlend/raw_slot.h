@@ -4,7 +4,7 @@
  * records of them.  The kernel's own DMA mappings are of that kind (native/): there is one for each
  * buffer of each transfer.
  *
- * Mappings in a raw slot do not count in struct dlend_aperture_stat, and views are not told of
+ * Mappings in a raw slot do not count in struct dlend_aperture_stat, and notifiers are not told of
  * them.
  */
 #ifndef DLEND_RAW_SLOT_H
@@ -103,11 +103,11 @@ void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			  struct iommu_iotlb_gather *gather);
 
 /**
- * dlend_raw_slot_cut - put everything that is mapped out of the peer's reach, now and for good
+ * dlend_raw_slot_revoke - put everything that is mapped out of the peer's reach, now and for good
  * @raw: raw slot; its user may go on as if nothing had happened
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
-void dlend_raw_slot_cut(struct dlend_raw_slot *raw);
+void dlend_raw_slot_revoke(struct dlend_raw_slot *raw);
 
 #endif

@@ -8,7 +8,7 @@
  * peer-to-peer always leads through the root complex (docs/paths.md).  So the kernel, which has a
  * list of host bridges, or the administrator of the host has to vouch that this one does.
  *
- * Functions that reach each other are on one *island*.
+ * Functions that reach each other are in one *peer-to-peer domain*.
  */
 #ifndef DLEND_ROOT_H
 #define DLEND_ROOT_H
@@ -23,15 +23,15 @@ struct pci_dev;
  * @domain, @bus: the host bridge: its PCI domain, and its root bus
  * @numa: NUMA node; negative: not known
  * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
- * @island: functions of one host with the same number, not 0, reach each other by peer-to-peer; 0:
- *	that is not vouched for
+ * @p2p_domain: functions of one host with the same number, not 0, reach each other by peer-to-peer;
+ *	0: that is not allowed
  */
 struct dlend_root {
 	u32 domain;
 	u8 bus;
 	s16 numa;
 	u16 payload;
-	u16 island;
+	u16 p2p_domain;
 };
 
 /**
@@ -57,7 +57,8 @@ struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link);
  * dlend_root_of_link - where this end of a link joins the root complex
  * @link: (in) link, which is up
  * @root: (out) the answer. If several links lead to the same node, and their ends are not on one
- *	island, the island is 0: it is not known over which one a transfer goes
+ *	peer-to-peer domain, the peer-to-peer domain is 0: it is not known over which one a transfer
+ *	goes
  *
  * Context: process, may sleep; takes dlend_root_lock.
  * Return: false if this end is no PCI function; there is no answer then.

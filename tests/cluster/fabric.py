@@ -43,7 +43,7 @@ class Fabric:
         """Load everything on one host; more parameters for dlend_core by keyword, None for the module's default."""
         host = self.host(name)
         # QEMU's host bridges pass all on, but are on no kernel's list
-        core = {"node_id": self.node[name], "node_name": name, "heartbeat_timeout_ms": HEARTBEAT_TIMEOUT_MS, "p2p_vouched": 1, **DIRECT, **core}
+        core = {"node_id": self.node[name], "node_name": name, "heartbeat_timeout_ms": HEARTBEAT_TIMEOUT_MS, "p2p_allowed": 1, **DIRECT, **core}
         parameters = " ".join(f"{key}={value}" for key, value in core.items() if value is not None)
         host.load_modules(f"dlend_core {parameters}", *host.ntb_modules, "dlend_ntb", "dlend_lender", "dlend_mdev")
         host.run("ln -sf /share/bin/dlend /usr/local/sbin/dlend 2>/dev/null; command -v dlend >/dev/null || "

@@ -11,7 +11,7 @@
 struct plan_case {
 	const char *name;
 	struct dlend_situation now;
-	struct dlend_wish want, have;
+	struct dlend_state desired, actual;
 	enum dlend_step step;
 	bool settled;
 };
@@ -89,20 +89,22 @@ static const struct plan_case cases[] = {
 	{ "named a node", { HELD }, { .move_to = 3 }, {}, DLEND_STEP_MOVE_TO, true },
 	{ "named a node, no lease", { OPEN }, { .move_to = 3 }, {} },
 	{ "named nobody any more", { HELD }, { }, { .move_to = 3 }, DLEND_STEP_MOVE_TO, true },
-	{ "cut off, too", { HELD }, { .move_to = 3, .cut = true }, { .move_to = 3 },
+	{ "cut off, too", { HELD }, { .move_to = 3, .forced = true }, { .move_to = 3 },
 	  DLEND_STEP_MOVE_TO, true },
-	{ "stands still", { HELD }, { .bme = true, .quiet = true }, { .bme = true },
+	{ "stands still", { HELD }, { .bme = true, .quiesced = true }, { .bme = true },
 	  DLEND_STEP_QUIESCE },
-	{ "stands still, before interrupts", { HELD }, { .quiet = true, MSIX }, {},
+	{ "stands still, before interrupts", { HELD }, { .quiesced = true, MSIX }, {},
 	  DLEND_STEP_QUIESCE },
-	{ "stands still, after a reset", { HELD }, { .quiet = true, .reset = 1 }, {},
+	{ "stands still, after a reset", { HELD }, { .quiesced = true, .reset = 1 }, {},
 	  DLEND_STEP_RESET },
-	{ "still", { HELD }, { .bme = true, .build = 1, .quiet = true, MSIX }, { .quiet = true } },
-	{ "still, and another node is named", { HELD }, { .quiet = true, .move_to = 3 },
-	  { .quiet = true, .move_to = 2 }, DLEND_STEP_MOVE_TO },
-	{ "still, without a lease", { OPEN, .touched = true }, { .bme = true, .quiet = true }, {} },
-	{ "goes on", { HELD }, { .bme = true }, { .quiet = true }, DLEND_STEP_RUN },
-	{ "goes on, failed", { HELD, .failed = true }, { .bme = true }, { .quiet = true } },
+	{ "still", { HELD }, { .bme = true, .build = 1, .quiesced = true, MSIX },
+	 { .quiesced = true } },
+	{ "still, and another node is named", { HELD }, { .quiesced = true, .move_to = 3 },
+	  { .quiesced = true, .move_to = 2 }, DLEND_STEP_MOVE_TO },
+	{ "still, without a lease", { OPEN, .touched = true }, { .bme = true, .quiesced = true },
+	 {} },
+	{ "goes on", { HELD }, { .bme = true }, { .quiesced = true }, DLEND_STEP_RUN },
+	{ "goes on, failed", { HELD, .failed = true }, { .bme = true }, { .quiesced = true } },
 	/* The VM comes: its memory first, nothing of the device. */
 	{ "comes", { COMING }, { .bme = true, MSIX }, {}, DLEND_STEP_STANDBY },
 	{ "comes, refused", { COMING, .refused = true, .touched = true }, { .bme = true }, {} },
@@ -125,77 +127,79 @@ static const struct plan_case cases[] = {
 KUNIT_ARRAY_PARAM_DESC(plan, cases, name);
 
 /* May the guest's accesses go through, and may it read? */
-static bool settled(struct dlend_situation now, const struct dlend_wish *want,
-		    const struct dlend_wish *have)
+static bool settled(struct dlend_situation now, const struct dlend_state *desired,
+		    const struct dlend_state *actual)
 {
-	return dlend_plan(now, want, have).gate == DLEND_GATE_OPEN;
+	return dlend_plan(now, desired, actual).gate == DLEND_GATE_OPEN;
 }
 
-static bool readable(struct dlend_situation now, const struct dlend_wish *want,
-		     const struct dlend_wish *have)
+static bool readable(struct dlend_situation now, const struct dlend_state *desired,
+		     const struct dlend_state *actual)
 {
-	return settled(now, want, have) || dlend_plan(now, want, have).gate == DLEND_GATE_READ;
+	return settled(now, desired, actual) || dlend_plan(now, desired,
+							   actual).gate == DLEND_GATE_READ;
 }
 
 static void plan_one(struct kunit *test)
 {
 	const struct plan_case *c = test->param_value;
 
-	KUNIT_EXPECT_EQ(test, dlend_plan(c->now, &c->want, &c->have).next, c->step);
-	KUNIT_EXPECT_EQ(test, settled(c->now, &c->want, &c->have), c->settled);
+	KUNIT_EXPECT_EQ(test, dlend_plan(c->now, &c->desired, &c->actual).next, c->step);
+	KUNIT_EXPECT_EQ(test, settled(c->now, &c->desired, &c->actual), c->settled);
 }
 
 /* Note a step as vdev.c does. */
-static void do_step(enum dlend_step step, const struct dlend_wish *want, struct dlend_wish *have)
+static void do_step(enum dlend_step step, const struct dlend_state *desired,
+		    struct dlend_state *actual)
 {
 	switch (step) {
 	case DLEND_STEP_RESET:
-		*have = (struct dlend_wish){ .reset = want->reset, .enable = have->enable,
-					     .build = have->build,
-					     .rescan = have->rescan,
-					     .irq_turn = want->irq_turn };
+		*actual = (struct dlend_state){ .reset = desired->reset, .enable = actual->enable,
+					     .build = actual->build,
+					     .rescan = actual->rescan,
+					     .irq_turn = desired->irq_turn };
 		break;
 	case DLEND_STEP_BME_OFF:
-		have->bme = false;
+		actual->bme = false;
 		break;
 	case DLEND_STEP_ENABLE:
-		have->enable = want->enable;
+		actual->enable = desired->enable;
 		break;
 	case DLEND_STEP_IRQ:
-		have->irq_mode = want->irq_mode;
-		have->irq_count = want->irq_count;
-		have->irq_turn = want->irq_turn;
+		actual->irq_mode = desired->irq_mode;
+		actual->irq_count = desired->irq_count;
+		actual->irq_turn = desired->irq_turn;
 		break;
 	case DLEND_STEP_READRQ:
-		have->readrq = want->readrq;
+		actual->readrq = desired->readrq;
 		break;
 	case DLEND_STEP_BUILD:
-		have->build = want->build;
-		have->rescan = want->rescan;
-		have->grow = want->grow;
+		actual->build = desired->build;
+		actual->rescan = desired->rescan;
+		actual->grow = desired->grow;
 		break;
 	case DLEND_STEP_BME_ON:
-		have->bme = true;
+		actual->bme = true;
 		break;
 	case DLEND_STEP_MOVE_TO:
-		have->move_to = want->move_to;
-		have->cut = want->cut;
+		actual->move_to = desired->move_to;
+		actual->forced = desired->forced;
 		break;
 	case DLEND_STEP_QUIESCE:
-		have->quiet = true;
-		have->bme = false;
+		actual->quiesced = true;
+		actual->bme = false;
 		break;
 	case DLEND_STEP_RUN:
-		have->quiet = false;
+		actual->quiesced = false;
 		break;
 	default:
 		break;
 	}
 }
 
-static struct dlend_wish wish(unsigned int bits)
+static struct dlend_state wish(unsigned int bits)
 {
-	return (struct dlend_wish){
+	return (struct dlend_state){
 		.bme = bits & 1,
 		.reset = bits >> 1 & 1,
 		.build = bits >> 2 & 1,
@@ -216,25 +220,25 @@ static void plan_ends(struct kunit *test)
 	unsigned int i, steps;
 
 	for (i = 0; i < 4096; i++) {
-		struct dlend_wish want = wish(i & 63), have = wish(i >> 6);
+		struct dlend_state desired = wish(i & 63), actual = wish(i >> 6);
 		enum dlend_step step;
 
 		for (steps = 0; steps < 9; steps++) {
-			step = dlend_plan(now, &want, &have).next;
+			step = dlend_plan(now, &desired, &actual).next;
 			if (step == DLEND_STEP_NONE)
 				break;
 			/* An open gate lets reads pass. A build that gives way does so once. */
-			if (settled(now, &want, &have))
-				KUNIT_EXPECT_TRUE(test, readable(now, &want, &have));
+			if (settled(now, &desired, &actual))
+				KUNIT_EXPECT_TRUE(test, readable(now, &desired, &actual));
 			if (step == DLEND_STEP_BUILD)
-				KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).urgent);
+				KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).urgent);
 			if (step == DLEND_STEP_BME_ON)
-				KUNIT_EXPECT_EQ(test, have.build, want.build);
-			do_step(step, &want, &have);
+				KUNIT_EXPECT_EQ(test, actual.build, desired.build);
+			do_step(step, &desired, &actual);
 		}
 		KUNIT_EXPECT_LE_MSG(test, steps, 7, "case %u", i);
-		KUNIT_EXPECT_TRUE_MSG(test, settled(now, &want, &have), "case %u", i);
-		KUNIT_EXPECT_EQ(test, have.bme, want.bme);
+		KUNIT_EXPECT_TRUE_MSG(test, settled(now, &desired, &actual), "case %u", i);
+		KUNIT_EXPECT_EQ(test, actual.bme, desired.bme);
 	}
 }
 
@@ -242,7 +246,7 @@ static void plan_ends(struct kunit *test)
 static void plan_urgent(struct kunit *test)
 {
 	static const struct {
-		struct dlend_wish want, have;
+		struct dlend_state desired, actual;
 		bool urgent, readable;
 	} list[] = {
 		{ { .bme = true, .build = 2 }, { .bme = true }, false, true },
@@ -259,22 +263,22 @@ static void plan_urgent(struct kunit *test)
 	struct dlend_situation now = { HELD }, failed = { HELD, .failed = true }, idle = { OPEN };
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(list); i++) {
-		const struct dlend_wish *want = &list[i].want, *have = &list[i].have;
+		const struct dlend_state *desired = &list[i].desired, *actual = &list[i].actual;
 
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(now, want, have).urgent, list[i].urgent,
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(now, desired, actual).urgent, list[i].urgent,
 				    "case %u", i);
-		KUNIT_EXPECT_EQ_MSG(test, readable(now, want, have), list[i].readable,
+		KUNIT_EXPECT_EQ_MSG(test, readable(now, desired, actual), list[i].readable,
 				    "case %u", i);
-		KUNIT_EXPECT_FALSE(test, readable(failed, want, have));
-		KUNIT_EXPECT_FALSE(test, readable(idle, want, have));
-		KUNIT_EXPECT_FALSE(test, dlend_plan(idle, want, have).urgent);
+		KUNIT_EXPECT_FALSE(test, readable(failed, desired, actual));
+		KUNIT_EXPECT_FALSE(test, readable(idle, desired, actual));
+		KUNIT_EXPECT_FALSE(test, dlend_plan(idle, desired, actual).urgent);
 	}
 }
 
 /* A rescan that fails and finds nothing changes nothing; RAM that is known is to be reached. */
 static void plan_verdict(struct kunit *test)
 {
-	const struct dlend_wish had = { .bme = true, .build = 3 };
+	const struct dlend_state had = { .bme = true, .build = 3 };
 	static const struct {
 		u32 build, grow;	/* wanted at the end */
 		int err;
@@ -306,13 +310,14 @@ static void plan_verdict(struct kunit *test)
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlend_wish want = had;
+		struct dlend_state desired = had;
 
-		want.build = cases[i].build;
-		want.grow = cases[i].grow;
-		want.rescan++;
+		desired.build = cases[i].build;
+		desired.grow = cases[i].grow;
+		desired.rescan++;
 		KUNIT_EXPECT_EQ_MSG(test,
-				    dlend_plan_verdict(&want, &had, cases[i].err, cases[i].overdue),
+				    dlend_plan_verdict(&desired, &had, cases[i].err,
+						       cases[i].overdue),
 				    cases[i].verdict, "case %u", i);
 	}
 }
@@ -320,20 +325,20 @@ static void plan_verdict(struct kunit *test)
 /* A plug waits for a device that may transfer, until all is reached or a loss is to be repaired. */
 static void plan_behind(struct kunit *test)
 {
-	const struct dlend_wish have = { .bme = true, .build = 3, .grow = 1 };
+	const struct dlend_state actual = { .bme = true, .build = 3, .grow = 1 };
 	struct dlend_situation now = { HELD, .dma = true }, still = { HELD };
-	struct dlend_wish want = have;
+	struct dlend_state desired = actual;
 
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
-	want.rescan++;
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
-	want.grow++;
-	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).behind);
-	KUNIT_EXPECT_FALSE(test, dlend_plan(still, &want, &have).behind);
-	want.bme = false;
-	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).behind);
-	want.build++;
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).behind);
+	desired.rescan++;
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).behind);
+	desired.grow++;
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &desired, &actual).behind);
+	KUNIT_EXPECT_FALSE(test, dlend_plan(still, &desired, &actual).behind);
+	desired.bme = false;
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &desired, &actual).behind);
+	desired.build++;
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).behind);
 }
 
 static void plan_patience(struct kunit *test)
@@ -364,7 +369,7 @@ static void plan_live(struct kunit *test)
 {
 	static const struct {
 		struct dlend_situation now;
-		struct dlend_wish want, have;
+		struct dlend_state desired, actual;
 		enum dlend_live live;
 	} rows[] = {
 		{ { OPEN }, {}, {}, DLEND_LIVE_NO },
@@ -379,17 +384,17 @@ static void plan_live(struct kunit *test)
 		{ { HELD }, { .reset = 1 }, {}, DLEND_LIVE_RESET },
 		{ { HELD, .failed = true }, {}, {}, DLEND_LIVE_NO },
 		{ { HELD, .failed = true }, { .reset = 1 }, {}, DLEND_LIVE_NO },
-		{ { HELD }, { .quiet = true }, {}, DLEND_LIVE_NO },
-		{ { HELD }, { .quiet = true }, { .quiet = true }, DLEND_LIVE_NO },
-		{ { HELD }, {}, { .quiet = true }, DLEND_LIVE_NO },
+		{ { HELD }, { .quiesced = true }, {}, DLEND_LIVE_NO },
+		{ { HELD }, { .quiesced = true }, { .quiesced = true }, DLEND_LIVE_NO },
+		{ { HELD }, {}, { .quiesced = true }, DLEND_LIVE_NO },
 		{ { COMING }, { .bme = true }, {}, DLEND_LIVE_NO },
 		{ { COMING, .leased = true }, {}, {}, DLEND_LIVE_NO },
 		{ { HELD, .held = true }, {}, {}, DLEND_LIVE_NOW },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(rows[i].now, &rows[i].want,
-						     &rows[i].have).live,
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(rows[i].now, &rows[i].desired,
+						     &rows[i].actual).live,
 				    rows[i].live, "row %zu", i);
 }
 
@@ -399,7 +404,7 @@ static void plan_conditions(struct kunit *test)
 	enum { QUIET = 1, LOOKS = 2, IRQ_BUSY = 4, MOVE_SETTLED = 8, MOVE_TOLD = 16, READY = 32 };
 	static const struct {
 		struct dlend_situation now;
-		struct dlend_wish want, have;
+		struct dlend_state desired, actual;
 		enum dlend_gate gate;
 		u32 bits;
 	} rows[] = {
@@ -412,7 +417,7 @@ static void plan_conditions(struct kunit *test)
 		{ { HELD }, { MSIX }, {}, DLEND_GATE_READ,
 		  QUIET | IRQ_BUSY | MOVE_SETTLED | MOVE_TOLD },
 		{ { HELD }, {}, {}, DLEND_GATE_OPEN, QUIET | MOVE_SETTLED | MOVE_TOLD | READY },
-		{ { HELD, .failed = true }, { MSIX, .quiet = true, .move_to = 3 }, {},
+		{ { HELD, .failed = true }, { MSIX, .quiesced = true, .move_to = 3 }, {},
 		  DLEND_GATE_DEAD, QUIET | MOVE_SETTLED | MOVE_TOLD },
 		/* RAM is looked for first. */
 		{ { HELD, .dma = true, .looking = true }, { .bme = true }, { .bme = true },
@@ -429,10 +434,10 @@ static void plan_conditions(struct kunit *test)
 		{ { HELD, .dma = true }, { .bme = true, .build = 1 }, { .bme = true },
 		  DLEND_GATE_READ, QUIET | MOVE_SETTLED | MOVE_TOLD },
 		/* The VM stands still, and nothing is set up. */
-		{ { HELD, .dma = true }, { .bme = true, .quiet = true, .turn = 1, MSIX },
+		{ { HELD, .dma = true }, { .bme = true, .quiesced = true, .turn = 1, MSIX },
 		  { .bme = true }, DLEND_GATE_READ, MOVE_TOLD },
-		{ { HELD }, { .quiet = true, .turn = 1, .move_to = 3 },
-		  { .quiet = true, .turn = 1 }, DLEND_GATE_READ, QUIET | MOVE_SETTLED },
+		{ { HELD }, { .quiesced = true, .turn = 1, .move_to = 3 },
+		  { .quiesced = true, .turn = 1 }, DLEND_GATE_READ, QUIET | MOVE_SETTLED },
 		{ { COMING, .leased = true }, { .build = 1, MSIX }, {}, DLEND_GATE_SHUT,
 		  QUIET | MOVE_SETTLED | MOVE_TOLD },
 		{ { COMING, .leased = true }, { .build = 1, MSIX }, { .build = 1 },
@@ -440,9 +445,9 @@ static void plan_conditions(struct kunit *test)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct dlend_conditions is = dlend_plan(rows[i].now, &rows[i].want,
-							&rows[i].have);
-		u32 bits = (is.quiet ? QUIET : 0) | (is.looks ? LOOKS : 0) |
+		struct dlend_conditions is = dlend_plan(rows[i].now, &rows[i].desired,
+							&rows[i].actual);
+		u32 bits = (is.quiesced ? QUIET : 0) | (is.looks ? LOOKS : 0) |
 			   (is.irq_busy ? IRQ_BUSY : 0) | (is.move_settled ? MOVE_SETTLED : 0) |
 			   (is.move_told ? MOVE_TOLD : 0) | (is.ready ? READY : 0);
 

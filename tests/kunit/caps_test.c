@@ -350,7 +350,7 @@ static void build(struct kunit *test, const char *caps, u32 bytes)
 
 static bool raw(const struct fixture *f, u32 at)
 {
-	return lend_cfgfilter_way(&f->filter, at, 1) == LEND_CFG_RAW;
+	return lend_cfgfilter_action(&f->filter, at, 1) == LEND_CFG_RAW;
 }
 
 static void agree(struct kunit *test)

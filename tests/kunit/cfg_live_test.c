@@ -300,7 +300,7 @@ static void live_lender(struct kunit *test)
 	build(test);
 	lend_cfgfilter_init(&l->filter, l->snap, true);
 	for (u32 at = 0; at < DLEND_CFG_SIZE; at++) {
-		bool raw = lend_cfgfilter_way(&l->filter, at, 1) == LEND_CFG_RAW;
+		bool raw = lend_cfgfilter_action(&l->filter, at, 1) == LEND_CFG_RAW;
 
 		KUNIT_EXPECT_EQ_MSG(test, raw, dlend_cfg_live(&l->cfg, at, 1) == 1, "at %#x", at);
 	}

@@ -74,7 +74,7 @@ static bool may_write(u32 at, bool device_specific)
 
 static bool raw(const struct device *d, u32 at, u32 size)
 {
-	return lend_cfgfilter_way(&d->filter, at, size) == LEND_CFG_RAW;
+	return lend_cfgfilter_action(&d->filter, at, size) == LEND_CFG_RAW;
 }
 
 static void sweep(struct kunit *test, struct device *d, bool device_specific)
@@ -151,11 +151,11 @@ static void cfgfilter_extended(struct kunit *test)
 }
 
 /* What a device does with a write may depend on its size: all of it as it comes, or not at all. */
-static void cfgfilter_ways(struct kunit *test)
+static void cfgfilter_actions(struct kunit *test)
 {
 	static const struct {
 		u32 at, size;
-		enum lend_cfgfilter_way way;
+		enum lend_cfgfilter_action action;
 	} cases[] = {
 		{ 0x74, 4, LEND_CFG_RAW }, { 0x73, 1, LEND_CFG_RAW }, { 0x7e, 2, LEND_CFG_RAW },
 		{ 0x70, 4, LEND_CFG_REFUSED }, { 0x06, 2, LEND_CFG_REFUSED },
@@ -175,21 +175,21 @@ static void cfgfilter_ways(struct kunit *test)
 	cap(d->cfg, 0xc0, 0x03, 0);
 	lend_cfgfilter_init(&d->filter, d->cfg, true);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_way(&d->filter, cases[i].at,
-							     cases[i].size),
-				    cases[i].way, "%u bytes at %x", cases[i].size, cases[i].at);
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_action(&d->filter, cases[i].at,
+								cases[i].size),
+				    cases[i].action, "%u bytes at %x", cases[i].size, cases[i].at);
 	/* One that has no room for its registers is none. */
 	cap(d->cfg, 0xc0, 0x03, 0xc4);
 	cap(d->cfg, 0xc4, 0x13, 0);
 	lend_cfgfilter_init(&d->filter, d->cfg, true);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_way(&d->filter, 0xc2, 2), LEND_CFG_REFUSED);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_action(&d->filter, 0xc2, 2), LEND_CFG_REFUSED);
 	/* Of two, it is the first of the list, not the one with the lower address. */
 	cap(d->cfg, 0xc0, 0x03, 0xd0);
 	cap(d->cfg, 0xd0, 0x13, 0xb0);
 	cap(d->cfg, 0xb0, 0x03, 0);
 	lend_cfgfilter_init(&d->filter, d->cfg, true);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_way(&d->filter, 0xc2, 2), LEND_CFG_VPD_ADDR);
-	KUNIT_EXPECT_NE(test, lend_cfgfilter_way(&d->filter, 0xb2, 2), LEND_CFG_VPD_ADDR);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_action(&d->filter, 0xc2, 2), LEND_CFG_VPD_ADDR);
+	KUNIT_EXPECT_NE(test, lend_cfgfilter_action(&d->filter, 0xb2, 2), LEND_CFG_VPD_ADDR);
 }
 
 /* A clique of this host's own, which is a guest: no borrower's business. */
@@ -295,7 +295,7 @@ static void cfgfilter_bad_lists(struct kunit *test)
 static struct kunit_case cfgfilter_cases[] = {
 	KUNIT_CASE(cfgfilter_sweep),
 	KUNIT_CASE(cfgfilter_extended),
-	KUNIT_CASE(cfgfilter_ways),
+	KUNIT_CASE(cfgfilter_actions),
 	KUNIT_CASE(cfgfilter_clique),
 	KUNIT_CASE(cfgfilter_hides),
 	KUNIT_CASE(cfgfilter_hides_vf_bars),

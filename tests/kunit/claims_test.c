@@ -447,13 +447,13 @@ static void too_many_places(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, add(w, 0, 0, 1, 0), 0);
 	KUNIT_EXPECT_EQ(test, del(w, 0, 0, 1), 1);
-	KUNIT_EXPECT_EQ(test, w->c.touched.tables, 3ull);
-	w->c.touched.tables = DLEND_CLAIMS_TABLES_MAX;
+	KUNIT_EXPECT_EQ(test, w->c.pt_quota.tables, 3ull);
+	w->c.pt_quota.tables = DLEND_CLAIMS_TABLES_MAX;
 	KUNIT_EXPECT_EQ(test, add(w, 0, 1024, 1, 0), -ENOSPC);
 	KUNIT_EXPECT_EQ(test, add(w, 0, 1, 1, 0), 0);
 	KUNIT_EXPECT_EQ(test, fake_mapped(w->fake), 1u);
 	dlend_claims_end(&w->c);
-	KUNIT_EXPECT_EQ(test, w->c.touched.tables, 0ull);
+	KUNIT_EXPECT_EQ(test, w->c.pt_quota.tables, 0ull);
 }
 
 /* A blocked domain: owners leave without unmapping, which can wait until the end. */

@@ -36,7 +36,7 @@ static void moves(struct kunit *test)
 {
 	static const struct {
 		enum lend_drain kind;
-		bool cut, tried, moves;
+		bool forced, tried, moves;
 	} cases[] = {
 		{ LEND_DRAINS, false, false, true },
 		{ LEND_CUT, false, true, false },
@@ -49,7 +49,8 @@ static void moves(struct kunit *test)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].moves,
-				    lend_drain_moves(cases[i].kind, cases[i].cut, cases[i].tried),
+				    lend_drain_moves(cases[i].kind, cases[i].forced,
+						     cases[i].tried),
 				    "case %u", i);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the rule for IOMMU groups (borrower/group.h): a group belongs to one party at a time,
- * and to nobody until its last party has returned all functions.
+ * Suite of the rule for IOMMU groups (borrower/group.h): a group belongs to one user at a time,
+ * and to nobody until its last user has returned all functions.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -15,16 +15,16 @@ static void group_admits(struct kunit *test)
 		int ret;
 	} cases[] = {
 		{ {}, 0 },
-		{ { .same_party = true }, 0 },
-		{ { .same_party = true, .leased = true, .leases = 1 }, 0 },
-		{ { .same_party = true, .borrowing = true }, 0 },
+		{ { .same_user = true }, 0 },
+		{ { .same_user = true, .leased = true, .leases = 1 }, 0 },
+		{ { .same_user = true, .borrowing = true }, 0 },
 		/* The lease is granted, but not noted yet. */
-		{ { .same_party = true, .borrowing = true, .leases = 1 }, 0 },
+		{ { .same_user = true, .borrowing = true, .leases = 1 }, 0 },
 		{ { .leased = true, .leases = 1 }, -EBUSY },
 		{ { .borrowing = true }, -EBUSY },
-		/* The party that had the other function has closed it. */
+		/* The user that had the other function has closed it. */
 		{ { .leases = 1 }, -EAGAIN },
-		{ { .same_party = true, .leases = 1 }, -EAGAIN },
+		{ { .same_user = true, .leases = 1 }, -EAGAIN },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)

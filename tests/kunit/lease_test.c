@@ -171,7 +171,7 @@ static void obey(struct world *w, const struct lend_event *ev, u32 todo)
 /* What the holder of the device says of its guest. */
 static void note_guest(struct world *w, const struct lend_event *ev)
 {
-	if (ev->type == LEND_EV_QUIET)
+	if (ev->type == LEND_EV_QUIESCED)
 		w->runs[ev->node] = false;
 	if (ev->type == LEND_EV_RUN)
 		w->runs[ev->node] = true;
@@ -307,7 +307,7 @@ static void move_on(const struct world *w, struct lend_event *ev)
 
 	ev->type = !move->target ? LEND_EV_MOVE_TO : !move->standby ? LEND_EV_STANDBY :
 		   move->given ? LEND_EV_TAKE_OVER :
-		   move->quiet ? LEND_EV_HAND_OVER : LEND_EV_QUIET;
+		   move->quiesced ? LEND_EV_HAND_OVER : LEND_EV_QUIESCED;
 	ev->node = w->lease.holder;
 	ev->epoch = w->lease.epoch;
 	ev->target = 3 - ev->node;
@@ -649,7 +649,7 @@ static void lease_moves(struct kunit *test)
 	token.type = LEND_EV_HAND_OVER;
 	KUNIT_EXPECT_EQ(test, step(test, &w, &token), -EINPROGRESS);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_TAKE_OVER, 2, 0, next), -EINPROGRESS);
-	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_QUIET, 1, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_QUIESCED, 1, 0, epoch), 0);
 	KUNIT_EXPECT_EQ(test, step(test, &w, &token), 0);
 	/* A wrong token; then the holder's guest goes on: the right one is worth nothing. */
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_TAKE_OVER, 2, 0, next), -EPERM);
@@ -660,7 +660,7 @@ static void lease_moves(struct kunit *test)
 	ev.epoch = next;
 	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -EINPROGRESS);
 	/* Once more; now the holder is gone before the other one has begun. */
-	play(test, &w, LEND_EV_QUIET, 1, 0, epoch);
+	play(test, &w, LEND_EV_QUIESCED, 1, 0, epoch);
 	KUNIT_EXPECT_EQ(test, step(test, &w, &token), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
@@ -695,7 +695,7 @@ static void lease_move_expires(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
 	play(test, &w, LEND_EV_STANDBY, 2, 1, 0);
-	play(test, &w, LEND_EV_QUIET, 1, 1, epoch);
+	play(test, &w, LEND_EV_QUIESCED, 1, 1, epoch);
 	ev.type = LEND_EV_HAND_OVER;
 	ev.token.half[1] = 7;
 	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
@@ -733,7 +733,7 @@ static void lease_keeps_moving(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, keeps_for(&w, 3), 1);
 	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 1);
 	play(test, &w, LEND_EV_STANDBY, 2, 0, 0);
-	play(test, &w, LEND_EV_QUIET, 1, 0, epoch);
+	play(test, &w, LEND_EV_QUIESCED, 1, 0, epoch);
 	ev.type = LEND_EV_HAND_OVER;
 	ev.token.half[0] = 7;
 	step(test, &w, &ev);

@@ -267,7 +267,7 @@ static void pieces_in_order(struct kunit *test)
 	empty(test, w);
 }
 
-/* A host that is its own peer: no IOMMU translates, but the books are kept. */
+/* A host that is its own peer: no IOMMU translates, but the records are kept. */
 static void no_domain(struct kunit *test)
 {
 	struct dlend_piece piece = { .size = 8 * SZ_4K, .phys = SZ_1G, .prot = RW };
@@ -296,10 +296,10 @@ static u64 scatter(struct kunit *test, struct dlend_maps *m, u64 first, unsigned
 		piece.phys = SZ_1G + ((u64)(i * 7919u % n) << 12);
 		KUNIT_ASSERT_EQ(test, dlend_maps_add(m, &piece), 0);
 	}
-	return dlend_maps_book_bytes(m);
+	return dlend_maps_table_bytes(m);
 }
 
-/* With one run for each page the books of a GiB took 24 MiB. */
+/* With one run for each page the records of a GiB took 24 MiB. */
 static void scattered_is_cheap(struct kunit *test)
 {
 	struct world *w = new_world(test, FAKE_VTD);
@@ -324,7 +324,7 @@ static void scattered_is_cheap(struct kunit *test)
 	empty(test, w);
 }
 
-/* On a host that is its own peer only the books know where a page leads. */
+/* On a host that is its own peer only the records know where a page leads. */
 static void scattered_without_domain(struct kunit *test)
 {
 	struct dlend_piece piece;
@@ -343,7 +343,7 @@ static void scattered_without_domain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_maps_del(&m, SZ_4M, SZ_2M), (u64)SZ_2M);
 	KUNIT_EXPECT_EQ(test, m.nr_pages, FAKE_PAGES - 512ull);
 	KUNIT_EXPECT_EQ(test, dlend_maps_del(&m, 0, SZ_1G), FAKE_PAGES * 4096ull - SZ_2M);
-	KUNIT_EXPECT_EQ(test, dlend_maps_book_bytes(&m), 0ull);
+	KUNIT_EXPECT_EQ(test, dlend_maps_table_bytes(&m), 0ull);
 }
 
 static struct kunit_case cases[] = {

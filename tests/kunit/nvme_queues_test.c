@@ -24,7 +24,7 @@
 /* @id: of the commands under way, by tag; @uses: how often a tag was used; @told: commands */
 struct pair {
 	u16 id[TAGS];
-	bool under_way[TAGS];
+	bool in_flight[TAGS];
 	u8 uses[TAGS];
 	u32 next, told, fetched, ended, busy;
 };
@@ -107,7 +107,7 @@ static int take_tag(struct pair *p)
 	for (u32 i = 0; i < TAGS; i++) {
 		u32 tag = (p->next + i) % TAGS;
 
-		if (p->under_way[tag])
+		if (p->in_flight[tag])
 			continue;
 		p->next = tag + 1;
 		return tag;
@@ -124,7 +124,7 @@ static void tell(struct world *w, u32 i)
 	if (tag < 0)
 		return;
 	p->id[tag] = (w->counts ? ++p->uses[tag] << 12 : 0) | tag;
-	p->under_way[tag] = true;
+	p->in_flight[tag] = true;
 	p->busy++;
 	memset(command, 0, 64);
 	command[0] = 1 + chance(w, 2);
@@ -138,11 +138,11 @@ static void end_one(struct world *w, u32 i)
 	u32 tag = chance(w, TAGS);
 
 	p->fetched = p->told;
-	for (u32 n = 0; n < TAGS && !p->under_way[tag]; n++)
+	for (u32 n = 0; n < TAGS && !p->in_flight[tag]; n++)
 		tag = (tag + 1) % TAGS;
-	if (!p->under_way[tag])
+	if (!p->in_flight[tag])
 		return;
-	p->under_way[tag] = false;
+	p->in_flight[tag] = false;
 	answer(w->memory + CQ(i), ENTRIES, p->ended++, p->fetched % ENTRIES, i + 1, p->id[tag]);
 	p->busy--;
 }

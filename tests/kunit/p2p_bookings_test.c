@@ -24,11 +24,11 @@ static struct dlend_addr address(u16 lender, u16 bdf)
 	return (struct dlend_addr){ .lender = lender, .bdf = bdf };
 }
 
-/* VM @party: a device of node 2 reaches the BAR 0, of 16 MiB, of one of node 3. */
-static struct dlend_p2p_booking booking(unsigned int party, u16 s, u16 t)
+/* VM @user: a device of node 2 reaches the BAR 0, of 16 MiB, of one of node 3. */
+static struct dlend_p2p_booking booking(unsigned int user, u16 s, u16 t)
 {
 	struct dlend_p2p_booking b = {
-		.party = &vm[party], .s = address(2, s), .t = address(3, t), .bytes = 16 * MIB,
+		.user = &vm[user], .s = address(2, s), .t = address(3, t), .bytes = 16 * MIB,
 	};
 
 	dlend_p2p_booking_place(&b, 1, DLEND_P2P_LENDERS);
@@ -113,10 +113,10 @@ static void promises_are_kept(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_fits(&list, &f, &b));
 	b.bytes = 17 * MIB;
 	/* The same VM's: whether that fits, the lender says. */
-	b.party = a.party;
+	b.user = a.user;
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_fits(&list, &f, &b));
 	/* Another window. */
-	b.party = &vm[1];
+	b.user = &vm[1];
 	dlend_p2p_booking_place(&b, 1, DLEND_P2P_BORROWER);
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_fits(&list, &f, &b));
 	/* No more room for a slot that is there already. */

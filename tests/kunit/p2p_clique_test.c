@@ -12,11 +12,11 @@
 
 #define MIB	BIT_ULL(20)
 
-/* A device on node @lender, on that island, with one BAR. */
-static struct dlend_p2p_dev device(u16 lender, u16 island, u64 size)
+/* A device on node @lender, on that peer-to-peer domain, with one BAR. */
+static struct dlend_p2p_dev device(u16 lender, u16 p2p_domain, u64 size)
 {
 	struct dlend_p2p_dev dev = {
-		.addr = { .lender = lender, .bdf = 0x100 }, .clique = -1, .island = island,
+		.addr = { .lender = lender, .bdf = 0x100 }, .clique = -1, .p2p_domain = p2p_domain,
 		.bar[2] = { 0, size },
 	};
 
@@ -53,21 +53,21 @@ static void in_one_lender(struct kunit *test)
 	struct dlend_p2p_doubt doubt;
 
 	KUNIT_EXPECT_EQ(test, kind(&fabric, dev), DLEND_P2P_SURE);
-	dev[1].island = 6;
+	dev[1].p2p_domain = 6;
 	doubt = dlend_p2p_doubt(&fabric, dev, 2, 0, 1);
 	KUNIT_EXPECT_EQ(test, doubt.kind, DLEND_P2P_APART);
 	KUNIT_EXPECT_TRUE(test, doubt.node == 2 && !doubt.to[0] && !doubt.to[1]);
-	dev[1].island = 0;
-	KUNIT_EXPECT_EQ(test, kind(&fabric, dev), DLEND_P2P_UNVOUCHED);
+	dev[1].p2p_domain = 0;
+	KUNIT_EXPECT_EQ(test, kind(&fabric, dev), DLEND_P2P_NOT_ALLOWED);
 	/* The same number, and no promise. */
-	dev[0].island = 0;
-	KUNIT_EXPECT_EQ(test, kind(&fabric, dev), DLEND_P2P_UNVOUCHED);
+	dev[0].p2p_domain = 0;
+	KUNIT_EXPECT_EQ(test, kind(&fabric, dev), DLEND_P2P_NOT_ALLOWED);
 }
 
 struct hop_case {
 	const char *name;
 	u16 source, target;	/* lenders */
-	u16 at, to;		/* the NTB that is on another island */
+	u16 at, to;		/* the NTB that is in another peer-to-peer domain */
 	u16 in, out;		/* struct dlend_p2p_doubt.to of the doubt */
 };
 
@@ -89,8 +89,8 @@ static const struct hop_case hops[] = {
 
 KUNIT_ARRAY_PARAM_DESC(hop, hops, name);
 
-/* The NTB @c->at to @c->to is on @island, all else on island 1. */
-static struct dlend_p2p_doubt doubt_with(const struct hop_case *c, u16 island)
+/* The NTB @c->at to @c->to is on @p2p_domain, all else on peer-to-peer domain 1. */
+static struct dlend_p2p_doubt doubt_with(const struct hop_case *c, u16 p2p_domain)
 {
 	struct dlend_p2p_dev dev[] = { device(c->source, 1, MIB), device(c->target, 1, MIB) };
 	struct dlend_p2p_end ends[ARRAY_SIZE(one_island)];
@@ -100,7 +100,7 @@ static struct dlend_p2p_doubt doubt_with(const struct hop_case *c, u16 island)
 	memcpy(ends, one_island, sizeof(ends));
 	for (i = 0; i < ARRAY_SIZE(ends); i++)
 		if (ends[i].at == c->at && ends[i].to == c->to)
-			ends[i].island = island;
+			ends[i].p2p_domain = p2p_domain;
 	f.end = ends;
 	return dlend_p2p_doubt(&f, dev, 2, 0, 1);
 }
@@ -118,7 +118,7 @@ static void every_hop_counts(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, doubt.to[1], c->out);
 	}
 	doubt = doubt_with(c, 0);
-	KUNIT_EXPECT_EQ(test, doubt.kind, on_the_way ? DLEND_P2P_UNVOUCHED : DLEND_P2P_SURE);
+	KUNIT_EXPECT_EQ(test, doubt.kind, on_the_way ? DLEND_P2P_NOT_ALLOWED : DLEND_P2P_SURE);
 	KUNIT_EXPECT_EQ(test, doubt_with(c, 1).kind, DLEND_P2P_SURE);
 }
 
@@ -130,7 +130,7 @@ static void silence_is_no_promise(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_SURE);
 	f.ends = 0;
-	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_UNVOUCHED);
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_NOT_ALLOWED);
 }
 
 /* The way that is taken counts: if the link of the lenders is too narrow, that is another one. */
@@ -146,7 +146,7 @@ static void a_detour_is_another_way(struct kunit *test)
 	f.ends = ARRAY_SIZE(not_theirs);
 	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_SURE);
 	dev[1].bar[2].size = MIB;
-	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_UNVOUCHED);
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_NOT_ALLOWED);
 	/* There, and not back. */
 	dev[0].bar[2].size = MIB;
 	dev[1].bar[2].size = 512 * MIB;
@@ -186,21 +186,21 @@ struct text_case {
 	const char *text;
 };
 
-#define NODE_2	"node 2 does not vouch for transfers between "
-#define NODE_3	"node 3 does not vouch for transfers between "
+#define NODE_2	"node 2 does not allow transfers between "
+#define NODE_3	"node 3 does not allow transfers between "
 #define BRIDGES	", below different host bridges"
-#define SET	" (dlend_core.p2p_vouched there)"
+#define SET	" (dlend_core.p2p_allowed there)"
 
 static const struct text_case texts[] = {
 	{ "none", { DLEND_P2P_SURE }, "" },
 	{ "narrow", { DLEND_P2P_NARROW }, "no way there and back has windows for all BARs" },
 	{ "taken", { DLEND_P2P_TAKEN },
 	  "what is left of the windows is too small for all BARs, as other VMs use them, too" },
-	{ "one lender", { DLEND_P2P_UNVOUCHED, 2 }, NODE_2 "the two devices" SET },
+	{ "one lender", { DLEND_P2P_NOT_ALLOWED, 2 }, NODE_2 "the two devices" SET },
 	{ "two sockets", { DLEND_P2P_APART, 2 }, NODE_2 "the two devices" BRIDGES SET },
-	{ "out", { DLEND_P2P_UNVOUCHED, 2, { 0, 3 } },
+	{ "out", { DLEND_P2P_NOT_ALLOWED, 2, { 0, 3 } },
 	  NODE_2 "the device and its NTB to node 3" SET },
-	{ "in", { DLEND_P2P_UNVOUCHED, 3, { 2, 0 } },
+	{ "in", { DLEND_P2P_NOT_ALLOWED, 3, { 2, 0 } },
 	  NODE_3 "the device and its NTB to node 2" SET },
 	{ "through", { DLEND_P2P_APART, 3, { 65534, 65535 } },
 	  NODE_3 "its NTBs to nodes 65534 and 65535" BRIDGES SET },
@@ -258,7 +258,7 @@ static void four_and_four(struct kunit *test)
 	}
 }
 
-/* Devices for which nobody vouches get a number each, until there are no more numbers. */
+/* Devices for which nobody allows it get a number each, until there are no more numbers. */
 static void each_alone(struct kunit *test)
 {
 	struct dlend_p2p_dev dev[3];
@@ -288,8 +288,8 @@ static void claims(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 3), -1);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 0), 0);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 1), 1);
-	/* What nobody vouches for is claimed as well. */
-	dev[1].island = 0;
+	/* What nobody allows is claimed as well. */
+	dev[1].p2p_domain = 0;
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), 1);
 }
 

@@ -67,7 +67,7 @@ static void good_place(struct dlend_p_place *p)
 	p->domain = cpu_to_le32(0x10000);
 	p->root_domain = cpu_to_le32(0x10001);
 	p->bus = 0x80;
-	p->island = cpu_to_le16(2);
+	p->p2p_domain = cpu_to_le16(2);
 	p->numa = cpu_to_le16(1);
 	p->payload = cpu_to_le16(256);
 	p->count = 3;
@@ -360,7 +360,7 @@ static const struct spoil spoils[] = {
 	{ "move reserved", DLEND_MSG_MOVE_TO, false, IN(dlend_p_move_to, reserved), 4, 1, -EINVAL },
 	{ "standby's irq handle", DLEND_MSG_STANDBY, false, IN(dlend_p_borrow, irq_handle), 4,
 	  65536, -EINVAL },
-	{ "quiet flags", DLEND_MSG_QUIESCE, true, IN(dlend_p_quiet, flags), 4, 2, -EINVAL },
+	{ "quiet flags", DLEND_MSG_QUIESCE, true, IN(dlend_p_quiesced, flags), 4, 2, -EINVAL },
 	{ "no token", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, token[15]), 1, 0, -EINVAL },
 	{ "take flags", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, flags), 4, 2, -EINVAL },
 	{ "take reserved", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, reserved), 4, 1, -EINVAL },
@@ -398,7 +398,7 @@ static void a_root_may_be_unknown(struct kunit *test)
 
 	make_good(&msg, DLEND_MSG_PLACE, false);
 	p = (void *)msg.payload;
-	p->island = 0;
+	p->p2p_domain = 0;
 	p->numa = cpu_to_le16(DLEND_ROOT_NO_NUMA);
 	p->payload = 0;
 	dlend_msg_seal(&msg, 3);

@@ -5,7 +5,7 @@
  * may use, each device reaches it, or has stopped.  There is no third case, and no plug takes for
  * ever.
  *
- * What is looked at are the pure parts of which builds are made (the prober, the books, who was
+ * What is looked at are the pure parts of which builds are made (the scan, the pin table, who was
  * told, the plan); the model puts them together as mdev/build.c and vdev.c do.
  */
 #include <kunit/test.h>
@@ -16,9 +16,9 @@
 #include <linux/string.h>
 #include <dlend/alloc.h>
 
-#include "mdev/books.h"
+#include "mdev/pinned.h"
 #include "mdev/plan.h"
-#include "mdev/prober.h"
+#include "mdev/scan.h"
 
 #define BLOCKS		32u
 #define BASE		(4ull << 30)	/* no chipset remaps here */
@@ -30,14 +30,14 @@
 
 struct device {
 	u32 id;
-	struct dlend_wish want, have;
+	struct dlend_state want, have;
 	struct dlend_patience patience;
 	bool dma, failed, lender[BLOCKS];	/* its lender maps it */
 };
 
 struct vm {
 	struct kunit *test;
-	struct dlend_books books;
+	struct dlend_pinned pinned;
 	struct device dev[DEVICES];
 	/* VFIO has mapped it; KVM has a slot; the guest may use it; a build has to look, or does */
 	bool mapped[BLOCKS], slot[BLOCKS], usable[BLOCKS], due[BLOCKS], looks[BLOCKS];
@@ -76,13 +76,13 @@ static void grow(struct vm *vm)
 			vm->dev[i].want.grow++;
 }
 
-/* The guest, as the prober sees it */
+/* The guest, as the scan sees it */
 
 static int vm_try(struct vm *vm, u64 gpa, u32 npages)
 {
 	if (gpa < BASE || block_of(gpa) >= BLOCKS || !vm->mapped[block_of(gpa)])
 		return -EINVAL;
-	if (vm->books.pinned_bytes + npages * DLEND_GUEST_PAGE > vm->lockable)
+	if (vm->pinned.pinned_bytes + npages * DLEND_GUEST_PAGE > vm->lockable)
 		return -ENOMEM;
 	return 0;
 }
@@ -104,7 +104,7 @@ static int vm_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 	chunk->npages = npages;
 	chunk->prot = prot;
 	chunk->build = vm->build;
-	KUNIT_ASSERT_EQ(vm->test, dlend_books_add(&vm->books, chunk), 0);
+	KUNIT_ASSERT_EQ(vm->test, dlend_pinned_add(&vm->pinned, chunk), 0);
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static u64 vm_known(void *ctx, u64 gpa, u64 *next)
 {
 	struct vm *vm = ctx;
 
-	return dlend_books_known(&vm->books, gpa, next);
+	return dlend_pinned_known(&vm->pinned, gpa, next);
 }
 
 static u64 vm_edge(void *ctx, u64 gpa, u64 end)
@@ -131,7 +131,7 @@ static bool vm_stop(void *ctx)
 	return !pick(ctx, 100);
 }
 
-static const struct dlend_prober_ops vm_ops = {
+static const struct dlend_scan_ops vm_ops = {
 	.pin = vm_pin,
 	.known = vm_known,
 	.edge = vm_edge,
@@ -172,7 +172,7 @@ static void free_extents(struct vm *vm, struct list_head *dead)
 static int search(struct vm *vm)
 {
 	struct dlend_ranges where = {};
-	struct dlend_prober p = {
+	struct dlend_scan p = {
 		.ops = &vm_ops, .ctx = vm, .where = &where, .max = block_gpa(BLOCKS),
 	};
 	int err = 0;
@@ -182,7 +182,7 @@ static int search(struct vm *vm)
 		if (vm->slot[i] && vm->looks[i])
 			err = dlend_ranges_add(&where, block_gpa(i), block_gpa(i + 1));
 	KUNIT_ASSERT_EQ(vm->test, err, 0);
-	err = dlend_prober_run(&p);
+	err = dlend_scan_run(&p);
 	dlend_ranges_clear(&where);
 	if (err && err != -EINTR && !vm->announced)
 		grow(vm);
@@ -193,9 +193,9 @@ static int form(struct vm *vm)
 {
 	LIST_HEAD(dead);
 
-	dlend_books_settle(&vm->books, &dead);
+	dlend_pinned_settle(&vm->pinned, &dead);
 	free_extents(vm, &dead);
-	return pick(vm, 50) ? dlend_books_form(&vm->books, vm->build) : -ENOMEM;
+	return pick(vm, 50) ? dlend_pinned_form(&vm->pinned, vm->build) : -ENOMEM;
 }
 
 static int map(struct vm *vm)
@@ -203,11 +203,11 @@ static int map(struct vm *vm)
 	struct dlend_chunk *chunk;
 	u64 bytes = 0;
 
-	for (chunk = dlend_books_find(&vm->books, 0); chunk;
-	     chunk = dlend_books_next(&vm->books, chunk))
+	for (chunk = dlend_pinned_find(&vm->pinned, 0); chunk;
+	     chunk = dlend_pinned_next(&vm->pinned, chunk))
 		bytes += chunk->mapped ? dlend_chunk_bytes(chunk) : 0;
-	for (chunk = dlend_books_find(&vm->books, 0); chunk;
-	     chunk = dlend_books_next(&vm->books, chunk)) {
+	for (chunk = dlend_pinned_find(&vm->pinned, 0); chunk;
+	     chunk = dlend_pinned_next(&vm->pinned, chunk)) {
 		if (chunk->mapped)
 			continue;
 		bytes += dlend_chunk_bytes(chunk);
@@ -218,29 +218,29 @@ static int map(struct vm *vm)
 	return 0;
 }
 
-static int tell(struct vm *vm, u32 id, enum dlend_news news)
+static int tell(struct vm *vm, u32 id, enum dlend_change news)
 {
 	struct dlend_extent *extent;
 	bool ok;
 	u64 gpa = 0;
 
-	while ((extent = dlend_books_next_extent(&vm->books, gpa))) {
+	while ((extent = dlend_pinned_next_extent(&vm->pinned, gpa))) {
 		gpa = dlend_extent_end(extent);
-		if (!dlend_told_due(&extent->told, news, id))
+		if (!dlend_acks_due(&extent->acks, news, id))
 			continue;
-		dlend_told_ask(&extent->told, news, id);
+		dlend_acks_ask(&extent->acks, news, id);
 		ok = pick(vm, 100) >= vm->silent;
-		dlend_told_answer(&extent->told, news, id, ok);
+		dlend_acks_answer(&extent->acks, news, id, ok);
 		if (!ok)
 			return -ETIMEDOUT;
-		set_lender(&vm->dev[id], extent, news == DLEND_NEWS_NEW);
+		set_lender(&vm->dev[id], extent, news == DLEND_CHANGE_NEW);
 	}
 	return 0;
 }
 
 static bool is_untold(const struct dlend_extent *extent, u32 unused)
 {
-	return !dlend_told_anybody(&extent->told);
+	return !dlend_acks_any(&extent->acks);
 }
 
 static bool is_of_build(const struct dlend_extent *extent, u32 build)
@@ -254,10 +254,10 @@ static void undo(struct vm *vm, int err)
 	LIST_HEAD(out);
 
 	if (err == -EAGAIN) {
-		dlend_books_kill_all(&vm->books, is_untold, 0, &dead);
+		dlend_pinned_kill_all(&vm->pinned, is_untold, 0, &dead);
 	} else {
-		dlend_books_kill_all(&vm->books, is_of_build, vm->build, &dead);
-		dlend_books_take_build(&vm->books, vm->build, &out);
+		dlend_pinned_kill_all(&vm->pinned, is_of_build, vm->build, &dead);
+		dlend_pinned_take_build(&vm->pinned, vm->build, &out);
 	}
 	free_chunks(&out);
 	free_extents(vm, &dead);
@@ -269,8 +269,8 @@ static bool others_due(struct vm *vm, const struct device *d)
 	struct dlend_extent *extent;
 	u64 gpa = 0;
 
-	while ((extent = dlend_books_next_extent(&vm->books, gpa))) {
-		if (!dlend_told_member(&extent->told, !d->id))
+	while ((extent = dlend_pinned_next_extent(&vm->pinned, gpa))) {
+		if (!dlend_acks_member(&extent->acks, !d->id))
 			return true;
 		gpa = dlend_extent_end(extent);
 	}
@@ -289,8 +289,8 @@ static int build(struct vm *vm, struct device *d)
 	for (i = 0; i < BLOCKS; i++)
 		vm->looks[i] = vm->due[i] || !d->have.bme;
 	memset(vm->due, 0, sizeof(vm->due));
-	err = search(vm) ?: form(vm) ?: map(vm) ?: tell(vm, d->id, DLEND_NEWS_UNSURE) ?:
-	      tell(vm, d->id, DLEND_NEWS_NEW);
+	err = search(vm) ?: form(vm) ?: map(vm) ?: tell(vm, d->id, DLEND_CHANGE_UNSURE) ?:
+	      tell(vm, d->id, DLEND_CHANGE_NEW);
 	if (err)
 		undo(vm, err);
 	for (i = 0; i < BLOCKS; i++)
@@ -302,9 +302,9 @@ static int build(struct vm *vm, struct device *d)
 
 /* What its worker does */
 
-static void note(struct vm *vm, struct device *d, const struct dlend_wish *wish, int err)
+static void note(struct vm *vm, struct device *d, const struct dlend_state *wish, int err)
 {
-	bool overdue = err && dlend_plan_overdue(&d->patience, vm->books.pinned_bytes, vm->now_ms,
+	bool overdue = err && dlend_plan_overdue(&d->patience, vm->pinned.pinned_bytes, vm->now_ms,
 						 err == -EAGAIN ? SETTLE_MS : REACH_MS);
 
 	switch (dlend_plan_verdict(&d->want, &d->have, err, overdue)) {
@@ -330,7 +330,7 @@ static void note(struct vm *vm, struct device *d, const struct dlend_wish *wish,
 static bool work(struct vm *vm, struct device *d)
 {
 	struct dlend_situation now = { .open = true, .leased = true, .failed = d->failed };
-	struct dlend_wish wish = d->want;
+	struct dlend_state wish = d->want;
 
 	switch (dlend_plan(now, &d->want, &d->have).next) {
 	case DLEND_STEP_BUILD:
@@ -361,7 +361,7 @@ static void work_all(struct vm *vm)
 
 static bool reaches(struct vm *vm, const struct device *d, u32 block)
 {
-	const struct dlend_chunk *chunk = dlend_books_find(&vm->books, block_gpa(block));
+	const struct dlend_chunk *chunk = dlend_pinned_find(&vm->pinned, block_gpa(block));
 
 	return chunk && chunk->gpa <= block_gpa(block) &&
 	       dlend_chunk_end(chunk) >= block_gpa(block + 1) && chunk->mapped && d->lender[block];
@@ -441,8 +441,8 @@ static void unplug(struct vm *vm)
 		vm->slot[i] = false;
 		vm->due[i] = true;
 	}
-	dlend_books_lose(&vm->books, block_gpa(first), block_gpa(i) - 1, vm->now_ms, &out);
-	dlend_books_prune(&vm->books, block_gpa(first), block_gpa(i) - 1, &dead);
+	dlend_pinned_lose(&vm->pinned, block_gpa(first), block_gpa(i) - 1, vm->now_ms, &out);
+	dlend_pinned_prune(&vm->pinned, block_gpa(first), block_gpa(i) - 1, &dead);
 	free_chunks(&out);
 	free_extents(vm, &dead);
 }
@@ -515,7 +515,7 @@ static void reach_model(struct kunit *test)
 	vm->dev[1].id = 1;
 	vm->lockable = BLOCKS * DLEND_CHUNK_BYTES;
 	vm->window = vm->lockable;
-	dlend_books_init(&vm->books);
+	dlend_pinned_init(&vm->pinned);
 	for (i = 0; i < EVENTS; i++) {
 		event(vm);
 		check(vm, "after an event");
@@ -523,8 +523,8 @@ static void reach_model(struct kunit *test)
 	}
 	KUNIT_EXPECT_GT(test, vm->reached, EVENTS / 20);
 	KUNIT_EXPECT_GT(test, vm->stopped, EVENTS / 100);
-	dlend_books_kill_all(&vm->books, NULL, 0, &dead);
-	dlend_books_take_range(&vm->books, 0, U64_MAX, &out);
+	dlend_pinned_kill_all(&vm->pinned, NULL, 0, &dead);
+	dlend_pinned_take_range(&vm->pinned, 0, U64_MAX, &out);
 	free_chunks(&out);
 	free_extents(vm, &dead);
 }

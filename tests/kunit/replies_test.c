@@ -27,7 +27,7 @@ enum vm_state { RUNNING, P2P, STOP, RESUMING };
 /* @step: or STEP_RETURN; @done: the lender has done it; @err, @drained: what it has answered */
 struct request {
 	enum dlend_step step;
-	struct dlend_wish asked;
+	struct dlend_state asked;
 	u32 epoch;
 	struct lend_token token;
 	bool done;
@@ -45,7 +45,7 @@ struct request {
 struct host {
 	u16 node;
 	struct dlend_situation now;
-	struct dlend_wish want, have;
+	struct dlend_state desired, actual;
 	enum vm_state state;
 	u32 epoch;
 	bool standby, has_token, given;
@@ -85,7 +85,7 @@ static struct request *enqueue(struct host *h, enum dlend_step step)
 {
 	struct request *r = request(h, ++h->last);
 
-	*r = (struct request){ .step = step, .asked = h->want, .epoch = h->epoch,
+	*r = (struct request){ .step = step, .asked = h->desired, .epoch = h->epoch,
 			       .token = h->token };
 	return r;
 }
@@ -101,9 +101,9 @@ static int lender_step(struct world *w, const struct lend_event *ev)
 	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP))
 		w->bme = false;
 	if (todo & LEND_DO_FENCE) {
-		struct lend_event cut = { .type = LEND_EV_CUT_OFF, .epoch = w->lease.epoch };
+		struct lend_event forced = { .type = LEND_EV_CUT_OFF, .epoch = w->lease.epoch };
 
-		lend_lease_step(&w->lease, &cut, &none);
+		lend_lease_step(&w->lease, &forced, &none);
 	}
 	return ret;
 }
@@ -152,7 +152,7 @@ static int lender_does(struct world *w, struct host *h, struct request *r)
 		/* One that cannot transfer is silent. */
 		r->drained = !w->busy || !w->bme;
 		w->bme = false;
-		return lender_event(w, h, r, LEND_EV_QUIET);
+		return lender_event(w, h, r, LEND_EV_QUIESCED);
 	case DLEND_STEP_RUN:
 		return lender_event(w, h, r, LEND_EV_RUN);
 	default:
@@ -228,7 +228,7 @@ static void host_drop(struct host *h)
 /* The lease has ended without this host: it is told so, some time. */
 static void host_lose(struct host *h)
 {
-	h->have = (struct dlend_wish){};
+	h->actual = (struct dlend_state){};
 	if (!h->given)
 		host_fail(h);
 	host_drop(h);
@@ -238,14 +238,14 @@ static void host_begin(struct host *h)
 {
 	h->now.coming = false;
 	h->has_token = false;
-	h->want.taken = false;
-	h->want.rescan++;
+	h->desired.taken = false;
+	h->desired.rescan++;
 }
 
 /* The reply of a host that asked for a lease. */
 static void host_lease_asked(struct host *h, const struct request *r, int err, u32 epoch)
 {
-	bool wanted = h->now.open && dlend_reply_wanted(&h->want, &r->asked);
+	bool wanted = h->now.open && dlend_reply_wanted(&h->desired, &r->asked);
 
 	if (err) {
 		if (wanted && h->now.coming)
@@ -258,7 +258,7 @@ static void host_lease_asked(struct host *h, const struct request *r, int err, u
 	h->now.leased = true;
 	h->standby = r->step == DLEND_STEP_STANDBY;
 	if (wanted)
-		dlend_reply_granted(&r->asked, &h->have, READRQ);
+		dlend_reply_granted(&r->asked, &h->actual, READRQ);
 	else
 		host_drop(h);
 }
@@ -266,44 +266,44 @@ static void host_lease_asked(struct host *h, const struct request *r, int err, u
 /* The reply of a step under a lease. */
 static void host_note(struct host *h, const struct request *r, int err)
 {
-	const struct dlend_wish *asked = &r->asked;
+	const struct dlend_state *asked = &r->asked;
 	bool fails = false;
 
 	switch (r->step) {
 	case DLEND_STEP_RESET:
-		fails = dlend_reply_reset(&h->want, asked, &h->have, READRQ, err);
+		fails = dlend_reply_reset(&h->desired, asked, &h->actual, READRQ, err);
 		h->given = h->given && err;
 		break;
 	case DLEND_STEP_BME_ON:
 	case DLEND_STEP_BME_OFF:
-		fails = dlend_reply_bus_master(&h->want, asked, &h->have,
+		fails = dlend_reply_bus_master(&h->desired, asked, &h->actual,
 					       r->step == DLEND_STEP_BME_ON, err);
 		break;
 	case DLEND_STEP_IRQ:
-		fails = dlend_reply_irq(&h->want, asked, &h->have, err);
+		fails = dlend_reply_irq(&h->desired, asked, &h->actual, err);
 		break;
 	case DLEND_STEP_READRQ:
-		h->have.readrq = asked->readrq;
+		h->actual.readrq = asked->readrq;
 		break;
 	case DLEND_STEP_BUILD:
 		if (err && h->now.coming)
 			host_lose(h);
 		fails = err;
-		h->have.build = asked->build;
-		h->have.rescan = asked->rescan;
+		h->actual.build = asked->build;
+		h->actual.rescan = asked->rescan;
 		break;
 	case DLEND_STEP_MOVE_TO:
-		dlend_reply_named(&h->want, asked, &h->have, &h->told, err);
+		dlend_reply_named(&h->desired, asked, &h->actual, &h->told, err);
 		break;
 	case DLEND_STEP_QUIESCE:
-		dlend_reply_quiesced(asked, &h->have, r->drained, err);
+		dlend_reply_quiesced(asked, &h->actual, r->drained, err);
 		break;
 	case DLEND_STEP_RUN:
 		h->given = false;
-		fails = dlend_reply_ran(&h->want, asked, &h->have, err);
+		fails = dlend_reply_ran(&h->desired, asked, &h->actual, err);
 		break;
 	case DLEND_STEP_TAKE_OVER:
-		dlend_reply_taken(&h->have);
+		dlend_reply_taken(&h->actual);
 		host_begin(h);
 		/* All that this lease is good for now is to be given back. */
 		h->standby = false;
@@ -357,15 +357,15 @@ static bool host_work(struct host *h)
 	h->now.held = h->state != RUNNING;
 	if (h->call || full(h))
 		return false;
-	step = dlend_plan(h->now, &h->want, &h->have).next;
+	step = dlend_plan(h->now, &h->desired, &h->actual).next;
 	if (step == DLEND_STEP_NONE)
 		return false;
 	if ((step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY) && host_returning(h))
 		return false;
 	if (step == DLEND_STEP_BME_OFF || step == DLEND_STEP_QUIESCE)
-		h->have.bme = false;
+		h->actual.bme = false;
 	if (step == DLEND_STEP_IRQ)
-		h->have.irq_mode = DLEND_IRQ_UNKNOWN;
+		h->actual.irq_mode = DLEND_IRQ_UNKNOWN;
 	enqueue(h, step);
 	h->call = h->last;
 	return true;
@@ -395,14 +395,14 @@ static void vmm_forget_move(struct host *h)
 	h->now.refused = false;
 	h->has_token = false;
 	h->given = false;
-	h->want.quiet = false;
-	h->want.taken = false;
+	h->desired.quiesced = false;
+	h->desired.taken = false;
 }
 
 static void vmm_open(struct host *h)
 {
-	h->want = (struct dlend_wish){ .vm = h->want.vm + 1, .readrq = READRQ };
-	h->have = (struct dlend_wish){ .readrq = READRQ };
+	h->desired = (struct dlend_state){ .vm = h->desired.vm + 1, .readrq = READRQ };
+	h->actual = (struct dlend_state){ .readrq = READRQ };
 	h->now = (struct dlend_situation){ .open = true };
 	h->state = RUNNING;
 	vmm_forget_move(h);
@@ -411,7 +411,7 @@ static void vmm_open(struct host *h)
 static void vmm_close(struct host *h)
 {
 	h->now.open = false;
-	h->want = (struct dlend_wish){ .vm = h->want.vm + 1 };
+	h->desired = (struct dlend_state){ .vm = h->desired.vm + 1 };
 	host_drop(h);
 }
 
@@ -419,24 +419,24 @@ static void vmm_reset(struct host *h)
 {
 	h->state = RUNNING;
 	if (h->now.coming) {
-		h->want.vm++;
+		h->desired.vm++;
 		host_drop(h);
 	}
 	vmm_forget_move(h);
-	h->want.bme = false;
+	h->desired.bme = false;
 	if (h->now.leased || h->call)
-		h->want.reset++;
+		h->desired.reset++;
 	h->now.failed = false;
 }
 
 static void vmm_stand_still(struct host *h, bool still)
 {
-	if (still && h->want.move_to == DLEND_NODE_NONE)
+	if (still && h->desired.move_to == DLEND_NODE_NONE)
 		return;
-	if (h->want.quiet == still)
+	if (h->desired.quiesced == still)
 		return;
-	h->want.quiet = still;
-	h->want.turn++;
+	h->desired.quiesced = still;
+	h->desired.turn++;
 	if (!still && h->given && !h->now.leased) {
 		h->given = false;
 		host_fail(h);
@@ -451,20 +451,20 @@ static void vmm_stop(struct host *h)
 
 static void vmm_name(struct host *h, u16 node)
 {
-	h->want.named++;
+	h->desired.named++;
 	h->told = 0;
-	h->want.move_to = node;
+	h->desired.move_to = node;
 }
 
 static void vmm_expect(struct host *h)
 {
-	h->want.vm++;
+	h->desired.vm++;
 	host_drop(h);
 	h->now.coming = true;
 	h->now.refused = false;
 	h->has_token = false;
-	h->want.taken = false;
-	h->want.build++;
+	h->desired.taken = false;
+	h->desired.build++;
 	h->state = RESUMING;
 }
 
@@ -472,11 +472,11 @@ static void vmm_expect(struct host *h)
 static void vmm_take(struct host *h)
 {
 	if (h->now.coming && h->has_token && h->now.leased) {
-		h->want.taken = true;
+		h->desired.taken = true;
 	} else if (h->now.coming) {
 		if (h->has_token)
 			host_fail(h);
-		h->want.vm++;
+		h->desired.vm++;
 		host_drop(h);
 		host_begin(h);
 	}
@@ -487,7 +487,8 @@ static void vmm_take(struct host *h)
 static void vmm_hand_over(struct world *w, struct host *h)
 {
 	struct request r = { .epoch = h->epoch };
-	bool may = dlend_plan_may_leave(&h->want, &h->have) && h->want.move_to != DLEND_NODE_NONE;
+	bool may = dlend_plan_may_leave(&h->desired,
+					&h->actual) && h->desired.move_to != DLEND_NODE_NONE;
 
 	if (h->now.failed || !h->now.leased || !may || h->first != h->last)
 		return;
@@ -546,27 +547,27 @@ static void guest_acts(struct world *w, struct host *h)
 		return;
 	/* It runs before its device is here, and resets it. */
 	if (h->now.coming) {
-		h->want.reset += !chance(w, 4);
+		h->desired.reset += !chance(w, 4);
 		return;
 	}
 	switch (chance(w, 8)) {
 	case 0:
-		h->want.bme = false;
+		h->desired.bme = false;
 		break;
 	case 1:
 		if (h->now.leased || h->call)
-			h->want.reset++;
-		h->want.bme = false;
+			h->desired.reset++;
+		h->desired.bme = false;
 		h->now.failed = false;
 		break;
 	case 2:
-		h->want.irq_mode = chance(w, 2) ? DLEND_IRQ_MSIX : DLEND_IRQ_NONE;
-		h->want.irq_count = h->want.irq_mode == DLEND_IRQ_MSIX;
+		h->desired.irq_mode = chance(w, 2) ? DLEND_IRQ_MSIX : DLEND_IRQ_NONE;
+		h->desired.irq_count = h->desired.irq_mode == DLEND_IRQ_MSIX;
 		break;
 	default:
-		if (!h->want.bme)
-			h->want.build++;
-		h->want.bme = true;
+		if (!h->desired.bme)
+			h->desired.build++;
+		h->desired.bme = true;
 		break;
 	}
 }
@@ -578,7 +579,7 @@ static void vmm_move_on(struct world *w, struct host *from, struct host *to)
 
 	if (!to->now.open)
 		vmm_open(to);
-	else if (from->want.move_to != to->node && !from->given)
+	else if (from->desired.move_to != to->node && !from->given)
 		vmm_name(from, to->node);
 	else if (to->state == RUNNING && !to->now.coming)
 		to->state = STOP;
@@ -604,8 +605,8 @@ static void device_works(struct world *w)
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		struct host *h = &w->host[i];
 
-		if (w->bme && h->state == RUNNING && h->have.bme && w->lease.holder == h->node &&
-		    dlend_plan(h->now, &h->want, &h->have).gate == DLEND_GATE_OPEN)
+		if (w->bme && h->state == RUNNING && h->actual.bme && w->lease.holder == h->node &&
+		    dlend_plan(h->now, &h->desired, &h->actual).gate == DLEND_GATE_OPEN)
 			w->busy = true;
 	}
 	if (w->bme && !chance(w, 2))
@@ -653,9 +654,9 @@ static void check(struct kunit *test, struct world *w, u32 at)
 		if (h->now.leased && !h->now.coming)
 			KUNIT_ASSERT_FALSE_MSG(test, h->standby, "step %u, node %u", at, h->node);
 		/* And nobody leaves a device in the midst of its work. */
-		if (h->now.leased && !h->now.failed && h->have.quiet && w->busy &&
+		if (h->now.leased && !h->now.failed && h->actual.quiesced && w->busy &&
 		    !lend_lease_check(&w->lease, h->node, h->epoch, 0))
-			KUNIT_ASSERT_FALSE_MSG(test, dlend_plan_may_leave(&h->want, &h->have),
+			KUNIT_ASSERT_FALSE_MSG(test, dlend_plan_may_leave(&h->desired, &h->actual),
 					       "step %u, node %u", at, h->node);
 	}
 }
@@ -719,12 +720,13 @@ static bool walk_settle(struct world *w)
 /* A guest that runs has its device, or knows that it has not. */
 static void check_end(struct kunit *test, struct world *w, struct host *h)
 {
-	if (!h->now.open || h->state != RUNNING || !h->want.bme)
+	if (!h->now.open || h->state != RUNNING || !h->desired.bme)
 		return;
 	KUNIT_ASSERT_FALSE_MSG(test, h->now.coming, "node %u waits for ever", h->node);
 	if (h->now.failed)
 		return;
-	KUNIT_ASSERT_TRUE_MSG(test, dlend_plan(h->now, &h->want, &h->have).gate == DLEND_GATE_OPEN,
+	KUNIT_ASSERT_TRUE_MSG(test,
+			      dlend_plan(h->now, &h->desired, &h->actual).gate == DLEND_GATE_OPEN,
 			      "node %u: the gate is shut", h->node);
 	KUNIT_ASSERT_EQ(test, lend_lease_check(&w->lease, h->node, h->epoch, 0), 0);
 	KUNIT_ASSERT_TRUE_MSG(test, w->bme, "node %u: its device does nothing", h->node);
@@ -737,15 +739,15 @@ static void check_reset(struct kunit *test, struct world *w, struct host *h)
 
 	if (!h->now.open || lend_lease_check(&w->lease, h->node, h->epoch, 0) || !h->now.leased)
 		return;
-	h->want.irq_turn++;
+	h->desired.irq_turn++;
 	host_work(h);
 	while (h->first != h->last)
 		lender_serve(w, h);
 	if (h->call)
 		request(h, h->call)->err = -EIO;
 	vmm_reset(h);
-	h->want.bme = true;
-	h->want.build++;
+	h->desired.bme = true;
+	h->desired.build++;
 	while (walk_settle(w) && --rounds)
 		;
 	KUNIT_ASSERT_FALSE_MSG(test, h->now.failed, "node %u: dead after a reset", h->node);
@@ -811,62 +813,62 @@ static void replies_walk(struct kunit *test)
 /* What a reply comes to that meets other wishes than those that asked. */
 static void replies_late(struct kunit *test)
 {
-	const struct dlend_wish asked = { .bme = true, .quiet = true, .move_to = 3, .named = 1,
+	const struct dlend_state asked = { .bme = true, .quiesced = true, .move_to = 3, .named = 1,
 					  .irq_mode = DLEND_IRQ_MSIX, .irq_count = 8 };
-	struct dlend_wish want = asked, have = { }, again;
+	struct dlend_state desired = asked, actual = { }, again;
 	struct dlend_situation now = { .open = true, .leased = true };
 	int told = 0;
 
-	want.vm++;
+	desired.vm++;
 	KUNIT_EXPECT_TRUE(test, dlend_reply_wanted(&asked, &asked));
-	KUNIT_EXPECT_FALSE(test, dlend_reply_wanted(&want, &asked));
+	KUNIT_EXPECT_FALSE(test, dlend_reply_wanted(&desired, &asked));
 
 	/* It stood still, went on, and stands still again: it is stopped once more. */
-	want = asked;
-	dlend_reply_quiesced(&asked, &have, true, 0);
-	KUNIT_EXPECT_TRUE(test, dlend_plan_may_leave(&want, &have));
-	want.turn += 2;
-	KUNIT_EXPECT_FALSE(test, dlend_plan_may_leave(&want, &have));
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_settled);
+	desired = asked;
+	dlend_reply_quiesced(&asked, &actual, true, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_plan_may_leave(&desired, &actual));
+	desired.turn += 2;
+	KUNIT_EXPECT_FALSE(test, dlend_plan_may_leave(&desired, &actual));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).move_settled);
 
 	/* It was stopped at work: that it is silent then does not mean that it is through. */
-	dlend_reply_quiesced(&want, &have, false, 0);
-	dlend_reply_quiesced(&want, &have, true, 0);
-	KUNIT_EXPECT_FALSE(test, dlend_plan_may_leave(&want, &have));
-	dlend_reply_ran(&want, &want, &have, 0);
-	dlend_reply_bus_master(&want, &want, &have, true, 0);
-	dlend_reply_quiesced(&want, &have, true, 0);
-	KUNIT_EXPECT_TRUE(test, dlend_plan_may_leave(&want, &have));
+	dlend_reply_quiesced(&desired, &actual, false, 0);
+	dlend_reply_quiesced(&desired, &actual, true, 0);
+	KUNIT_EXPECT_FALSE(test, dlend_plan_may_leave(&desired, &actual));
+	dlend_reply_ran(&desired, &desired, &actual, 0);
+	dlend_reply_bus_master(&desired, &desired, &actual, true, 0);
+	dlend_reply_quiesced(&desired, &actual, true, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_plan_may_leave(&desired, &actual));
 
 	/* A reset that was asked for since mends what has failed. */
-	want = asked;
-	KUNIT_EXPECT_TRUE(test, dlend_reply_irq(&want, &asked, &have, -EIO));
-	KUNIT_EXPECT_TRUE(test, dlend_reply_bus_master(&want, &asked, &have, true, -EIO));
-	KUNIT_EXPECT_TRUE(test, dlend_reply_reset(&want, &asked, &have, READRQ, -EIO));
-	want.reset++;
-	KUNIT_EXPECT_FALSE(test, dlend_reply_irq(&want, &asked, &have, -EIO));
-	KUNIT_EXPECT_FALSE(test, dlend_reply_bus_master(&want, &asked, &have, true, -EIO));
-	KUNIT_EXPECT_FALSE(test, dlend_reply_reset(&want, &asked, &have, READRQ, -EIO));
-	KUNIT_EXPECT_NE(test, have.reset, want.reset);
+	desired = asked;
+	KUNIT_EXPECT_TRUE(test, dlend_reply_irq(&desired, &asked, &actual, -EIO));
+	KUNIT_EXPECT_TRUE(test, dlend_reply_bus_master(&desired, &asked, &actual, true, -EIO));
+	KUNIT_EXPECT_TRUE(test, dlend_reply_reset(&desired, &asked, &actual, READRQ, -EIO));
+	desired.reset++;
+	KUNIT_EXPECT_FALSE(test, dlend_reply_irq(&desired, &asked, &actual, -EIO));
+	KUNIT_EXPECT_FALSE(test, dlend_reply_bus_master(&desired, &asked, &actual, true, -EIO));
+	KUNIT_EXPECT_FALSE(test, dlend_reply_reset(&desired, &asked, &actual, READRQ, -EIO));
+	KUNIT_EXPECT_NE(test, actual.reset, desired.reset);
 	/* So does another set-up. */
-	want = asked;
-	want.irq_count = 16;
-	KUNIT_EXPECT_FALSE(test, dlend_reply_irq(&want, &asked, &have, -EIO));
+	desired = asked;
+	desired.irq_count = 16;
+	KUNIT_EXPECT_FALSE(test, dlend_reply_irq(&desired, &asked, &actual, -EIO));
 
 	/* Who names a node learns how that went, and not how it went before. */
-	want = asked;
-	want.named++;
-	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&want, &asked, &have, &told, -EMLINK));
+	desired = asked;
+	desired.named++;
+	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&desired, &asked, &actual, &told, -EMLINK));
 	KUNIT_EXPECT_EQ(test, told, 0);
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_told);
-	again = want;
-	KUNIT_EXPECT_TRUE(test, dlend_reply_named(&want, &again, &have, &told, -ETIMEDOUT));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).move_told);
+	again = desired;
+	KUNIT_EXPECT_TRUE(test, dlend_reply_named(&desired, &again, &actual, &told, -ETIMEDOUT));
 	/* The lender may have taken it: it is told that nobody is meant, which changes nothing. */
-	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_told);
-	KUNIT_EXPECT_EQ(test, want.move_to, DLEND_NODE_NONE);
-	again = want;
-	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&want, &again, &have, &told, 0));
-	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).move_told);
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &desired, &actual).move_told);
+	KUNIT_EXPECT_EQ(test, desired.move_to, DLEND_NODE_NONE);
+	again = desired;
+	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&desired, &again, &actual, &told, 0));
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &desired, &actual).move_told);
 	KUNIT_EXPECT_EQ(test, told, -ETIMEDOUT);
 }
 

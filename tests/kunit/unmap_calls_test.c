@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the dma_unmap calls under way (mdev/books.c): two links' workers, and VFIO's loop
+ * Suite of the dma_unmap calls under way (mdev/pinned.c): two links' workers, and VFIO's loop
  * over its devices.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 
-#include "mdev/books.h"
+#include "mdev/pinned.h"
 
 #define GB(n)	((u64)(n) << 30)
 

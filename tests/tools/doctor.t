@@ -411,7 +411,7 @@ def reach(t):
         f.files(f.sys / "class/dlend_link" / NTB, root="0000:00 1 256 3")
         expect(t, f, "WARN", "device-reach", "below host bridge")
         f.files(f.sys / "class/dlend_link" / NTB, root="0000:00 1 256 2")
-        t.equal(f.doctor("--strict")[0], 0, "  unless the kernel, or the administrator, vouches for the way between them")
+        t.equal(f.doctor("--strict")[0], 0, "  unless the kernel, or the administrator, allows the way between them")
     with Host() as f:
         f.link_up()
         f.offer("d0002:3b:00.0", root="0000:00 0 256 1")

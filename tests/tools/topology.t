@@ -125,7 +125,7 @@ def mapped(t):
                 "p2p without a state: kept")
 
 
-VOUCH = "node 2 does not vouch for transfers between the two devices, below different host bridges (dlend_core.p2p_vouched there)"
+VOUCH = "node 2 does not allow transfers between the two devices, below different host bridges (dlend_core.p2p_allowed there)"
 
 
 def sockets(t):
@@ -138,19 +138,19 @@ def sockets(t):
         f.file("p2p_doubts", f"{A} {VOUCH}\n{C} {VOUCH}\n", devices[B] / "dlend")
         data = json.loads(f.run("topology --json").out)
         roots = {d["address"]: d["root"] for d in data["devices"]}
-        t.equal(roots[B], {"host_bridge": "0000:40", "numa": 1, "payload": 512, "island": 3}, "the host bridge of a device, from its offer")
+        t.equal(roots[B], {"host_bridge": "0000:40", "numa": 1, "payload": 512, "p2p_domain": 3}, "the host bridge of a device, from its offer")
         t.equal((roots[OWN]["host_bridge"], roots[C]["numa"]), ("0000:00", -1), "  of an own one, and a NUMA node that is not known")
         links = {(e["from"], e["to"]): e["root"] for e in data["links"]}
-        t.equal([links[pair]["island"] for pair in ((1, 2), (1, 3), (2, 3), (3, 1))], [2, 0, 2, 1], "  of the ends of links, own and others'")
+        t.equal([links[pair]["p2p_domain"] for pair in ((1, 2), (1, 3), (2, 3), (3, 1))], [2, 0, 2, 1], "  of the ends of links, own and others'")
         t.equal(data["doubts"], [{"devices": [A, B], "cliques": [0, 1], "why": VOUCH}, {"devices": [B, C], "cliques": [1, 0], "why": VOUCH}],
                 "doubts: each pair once")
         text = f.run("topology").out
-        t.ok("  host bridge 0000:40, NUMA node 1, peer-to-peer island 3\n    0000:01:00.0" not in text and
-             re.search(rf"\n  host bridge 0000:00, NUMA node 0, peer-to-peer island 2\n    link 0000:05:00.0 .*"
-                       rf"\n  host bridge 0000:40, NUMA node 1, peer-to-peer island 3\n    0000:00:01.0 .*\n *{B} ", text, re.S),
+        t.ok("  host bridge 0000:40, NUMA node 1, peer-to-peer domain 3\n    0000:01:00.0" not in text and
+             re.search(rf"\n  host bridge 0000:00, NUMA node 0, peer-to-peer domain 2\n    link 0000:05:00.0 .*"
+                       rf"\n  host bridge 0000:40, NUMA node 1, peer-to-peer domain 3\n    0000:00:01.0 .*\n *{B} ", text, re.S),
              "as text: devices and links below their host bridges", text)
-        t.ok("\n  host bridge 0000:80, nobody vouches for peer-to-peer\n    link 0000:06:00.0 to node 3" in text,
-             "  a host bridge that nobody vouches for", text)
+        t.ok("\n  host bridge 0000:80, nobody allows peer-to-peer\n    link 0000:06:00.0 to node 3" in text,
+             "  a host bridge whose transfers nobody allows", text)
         t.ok(f"in different cliques:\n  {A} (0) and {B} (1): {VOUCH}\n  {B} (1) and {C} (0): {VOUCH}\n" in text,
              "  and why cliques differ", text)
         drawn = f.run("topology --dot").out

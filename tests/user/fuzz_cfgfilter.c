@@ -15,7 +15,7 @@
 
 static bool raw(const struct lend_cfgfilter *filter, u32 at)
 {
-	return lend_cfgfilter_way(filter, at, 1) == LEND_CFG_RAW;
+	return lend_cfgfilter_action(filter, at, 1) == LEND_CFG_RAW;
 }
 
 /* Ids, COMMAND, BARs and all the rest; no address is to be seen. */
@@ -78,22 +78,22 @@ static void sides_agree(const struct lend_cfgfilter *filter, u8 *snap)
 static void one_write(struct input *in, const struct lend_cfgfilter *filter)
 {
 	u32 at = take_u32(in), size = take_u8(in) & 7, value = take_u32(in);
-	enum lend_cfgfilter_way way;
+	enum lend_cfgfilter_action action;
 	u32 own = 0;
 
 	at = size & 1 || at & 0x80000000 ? at : at & 0xfff;
-	way = lend_cfgfilter_way(filter, at, size);
+	action = lend_cfgfilter_action(filter, at, size);
 	if ((size != 1 && size != 2 && size != 4) || at % size || at > DLEND_CFG_SIZE - size) {
-		MUST(way == LEND_CFG_REFUSED);
+		MUST(action == LEND_CFG_REFUSED);
 		MUST(lend_cfgfilter_show(filter, at, size, value) == ~0u);
 		return;
 	}
 	for (u32 i = 0; i < size; i++)
 		own += raw(filter, at + i);
-	MUST((way == LEND_CFG_RAW) == (own == size));
-	if (way == LEND_CFG_VPD_ADDR)
+	MUST((action == LEND_CFG_RAW) == (own == size));
+	if (action == LEND_CFG_VPD_ADDR)
 		MUST(filter->vpd >= 0x40 && at == filter->vpd + 2u && size == 2);
-	if (way == LEND_CFG_VPD_DATA)
+	if (action == LEND_CFG_VPD_DATA)
 		MUST(filter->vpd >= 0x40 && at == filter->vpd + 4u && size == 4);
 }
 

@@ -188,7 +188,7 @@ def per_processor(a):
 
 
 def attached(t, f, a, b, uuid, addresses):
-    """The kernel's own vectors of attached devices are one party's: this host's."""
+    """The kernel's own vectors of attached devices are one user's: this host's."""
     attach(t, f, addresses[0], "nvme")
     node = node_of(a, addresses[0])
     t.equal(a.run(SUM.format(node), timeout=120).out, "same\n", "attached: what was written is read back")

@@ -106,7 +106,7 @@ class Bed:
             before = self.kernel_memory()
             self.go()
             self.f.wait_mdev("a", self.uuid["nvme0"], "running", 240)
-            books = self.f.stats("a", self.uuid["nvme0"])["book_bytes"]
+            books = self.f.stats("a", self.uuid["nvme0"])["table_bytes"]
             self.t.diag(f"{books} bytes of books for {PAGES} pages")
             self.t.ok(eventually(lambda: self.kernel_memory() >= before + books, True, 20),
                       "the kernel's memory for them is charged to the control group", f"{self.kernel_memory() - before} bytes")

@@ -95,7 +95,7 @@ def other_numbers(t, f, b, address, uuid):
 
 def vouch(f, b, addresses, on):
     """Host b's administrator says so, or takes it back; until host a knows."""
-    b.run(f"echo {int(on)} >/sys/module/dlend_core/parameters/p2p_vouched")
+    b.run(f"echo {int(on)} >/sys/module/dlend_core/parameters/p2p_allowed")
     for address in addresses:
         f.host("a").wait_for(f"{'' if on else '!'} grep -q ' 1$' /sys/bus/dlend/devices/{address}/root", 20)
 
@@ -117,18 +117,18 @@ def vouched(t, f, b, devices):
     for uuid in devices.values():
         t.equal(setting(f, uuid, "always"), 0, "a clique is computed, for any vendor's device")
     vouch(f, b, devices, False)
-    islands = {a.run(f"cat /sys/bus/dlend/devices/{address}/root").out.split()[3] for address in devices}
-    if islands != {"0"}:
-        t.skip(f"host b's kernel vouches for its root complex by itself: islands {islands}")
+    domains = {a.run(f"cat /sys/bus/dlend/devices/{address}/root").out.split()[3] for address in devices}
+    if domains != {"0"}:
+        t.skip(f"host b's kernel allows its root complex by itself: domains {domains}")
     a.run("dmesg -C")
     first, second = devices
-    why = "node 2 does not vouch for transfers between the two devices (dlend_core.p2p_vouched there)"
+    why = "node 2 does not allow transfers between the two devices (dlend_core.p2p_allowed there)"
     cliques, doubts, text, data = shown(f, devices, "apart")
-    t.equal(cliques, ["0", "1"], "nobody vouches for the way between two devices of one lender: two cliques")
+    t.equal(cliques, ["0", "1"], "nobody allows the way between two devices of one lender: two cliques")
     t.equal(doubts, [f"{second} {why}\n", f"{first} {why}\n"], "p2p_doubts of each says why")
     log = a.run("dmesg | grep 'clique 1, not 0'").out
     t.ok(why in log, "so does the log", log)
-    t.ok("in different cliques:\n" in text and why in text and "nobody vouches for peer-to-peer" in text, "and dlend topology", text)
+    t.ok("in different cliques:\n" in text and why in text and "nobody allows peer-to-peer" in text, "and dlend topology", text)
     t.equal([(sorted(d["devices"]), sorted(d["cliques"]), d["why"]) for d in data], [(sorted(devices), [0, 1], why)], "in JSON, too")
     for uuid in devices.values():
         setting(f, uuid, 7)
@@ -142,8 +142,8 @@ def vouched(t, f, b, devices):
         setting(f, uuid, "always")
     vouch(f, b, devices, True)
     cliques, doubts, text, data = shown(f, devices, "joined")
-    t.equal((cliques, doubts, data), (["0", "0"], ["", ""], []), "the lender's administrator vouches for it: one clique")
-    t.ok("peer-to-peer island 1" in text and "nobody vouches" not in text, "as dlend topology shows", text)
+    t.equal((cliques, doubts, data), (["0", "0"], ["", ""], []), "the lender's administrator allows it: one clique")
+    t.ok("peer-to-peer domain 1" in text and "nobody allows" not in text, "as dlend topology shows", text)
 
 
 def no_place(t, f, a):
@@ -186,7 +186,7 @@ def main():
             beside(t, f, a, uuid)
         with t.case("other numbers, and none"):
             other_numbers(t, f, b, address, uuid)
-        with t.case("who vouches for it"):
+        with t.case("who allows it"):
             # Its lender's setting is from the case before
             lender_says(t, f, b, address, "auto")
             second = f.lend("b", "second")

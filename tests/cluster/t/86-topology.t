@@ -39,8 +39,8 @@ def known(t, f, c, near, far):
         t.equal([(b["address"], b["kind"]) for b in devices[address]["bridges"]], [(port.bdf, "root")],
                 f"{address} sits where its host says")
     roots = [thing["root"] for thing in (*links.values(), *devices.values())]
-    t.equal({(root["host_bridge"], root["island"]) for root in roots}, {("0000:00", 1)},
-            "all is below the one host bridge of its host, whose administrator vouches for it", str(roots))
+    t.equal({(root["host_bridge"], root["p2p_domain"]) for root in roots}, {("0000:00", 1)},
+            "all is below the one host bridge of its host, whose administrator allows it", str(roots))
     text = f.dlend("a", "topology").out
     t.equal(text.count("host bridge 0000:00"), 3, "each host's is shown once", text)
     t.ok(f.dlend("a", "topology --dot").out.startswith("graph"), "it can be drawn")

@@ -13,9 +13,9 @@
 #include "offer.h"
 #include "p2p.h"
 
-#define DLEND_NEWS_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
+#define DLEND_EVENT_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
 
-static void dlend_news_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
+static void dlend_event_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
 {
 	memset(info, 0, sizeof(*info));
 	info->vendor = le16_to_cpu(p->vendor);
@@ -24,7 +24,7 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	info->flags = le32_to_cpu(p->flags);
 	info->group = le16_to_cpu(p->group);
 	info->group_size = le16_to_cpu(p->group_size);
-	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), DLEND_NEWS_MSI_MAX);
+	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), DLEND_EVENT_MSI_MAX);
 	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
 	info->has_intx = le16_to_cpu(p->has_intx);
 	info->clique = le16_to_cpu(p->clique);
@@ -39,8 +39,8 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	}
 }
 
-static bool dlend_news_same_device(const struct dlend_offer_info *a,
-				   const struct dlend_offer_info *b)
+static bool dlend_event_same_device(const struct dlend_offer_info *a,
+				    const struct dlend_offer_info *b)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (a->bar[i].size != b->bar[i].size || a->bar[i].flags != b->bar[i].flags)
@@ -52,9 +52,9 @@ static bool dlend_news_same_device(const struct dlend_offer_info *a,
 }
 
 /* Find or make the offer that an OFFER message is about. */
-static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
-						const struct dlend_addr *addr,
-						const struct dlend_offer_info *info)
+static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
+						 const struct dlend_addr *addr,
+						 const struct dlend_offer_info *info)
 {
 	struct dlend_offer *offer = dlend_offer_find_of(link, addr);
 	char name[DLEND_NAME_LEN];
@@ -62,7 +62,7 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	if (IS_ERR(offer))
 		return offer;
 	if (offer && (offer->complete || offer->registered) &&
-	    !dlend_news_same_device(&offer->info, info)) {
+	    !dlend_event_same_device(&offer->info, info)) {
 		if (offer->claim) {
 			/* The old device is gone.  The lender offers the new one only once. */
 			WRITE_ONCE(offer->withdrawn, true);
@@ -86,7 +86,7 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	return offer;
 }
 
-static struct dlend_offer_now dlend_news_read_now(const struct dlend_p_state *p)
+static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p)
 {
 	struct dlend_offer_now now = {
 		.state = dlend_state_of(p->state),
@@ -103,7 +103,7 @@ static struct dlend_offer_now dlend_news_read_now(const struct dlend_p_state *p)
  * Tell a claim, if there is one, the state of its device.  If the claim neither has nor wants a
  * lease, but the lender says that this node has one, give it back.
  */
-static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
+static void dlend_event_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
 	if (claim && !claim->ops->state(claim, now->state, now->holder, now->epoch))
 		dlend_claim_return_stray(claim);
@@ -111,8 +111,8 @@ static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_
 }
 
 /* Note the state. Context: dlend_offers_lock. Return: the claim to tell it to, or NULL. */
-static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
-						 const struct dlend_offer_now *now)
+static struct dlend_claim *dlend_event_note_state(struct dlend_offer *offer,
+						  const struct dlend_offer_now *now)
 {
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
@@ -123,17 +123,17 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 }
 
 /* An OFFER has the state in it, so no STATE follows. */
-static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
-			     const struct dlend_p_offer *p)
+static void dlend_event_offer(struct dlend_link *link, const struct dlend_addr *addr,
+			      const struct dlend_p_offer *p)
 {
-	struct dlend_offer_now now = dlend_news_read_now(&p->now);
+	struct dlend_offer_now now = dlend_event_read_now(&p->now);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer_info info;
 	struct dlend_offer *offer;
 
-	dlend_news_read_info(&info, p);
+	dlend_event_read_info(&info, p);
 	mutex_lock(&dlend_offers_lock);
-	offer = dlend_news_offer_for(link, addr, &info);
+	offer = dlend_event_offer_for(link, addr, &info);
 	if (!IS_ERR(offer)) {
 		/* Begin to collect the snapshot. */
 		offer->next = info;
@@ -145,21 +145,21 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 			offer->complete = false;
 		WRITE_ONCE(offer->withdrawn, false);
 		dlend_offer_set_link(offer, link);
-		claim = dlend_news_note_state(offer, &now);
+		claim = dlend_event_note_state(offer, &now);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_news_tell_state(claim, &now);
+	dlend_event_tell_state(claim, &now);
 }
 
 /* The offer, if it came over this link. Context: dlend_offers_lock. */
-static struct dlend_offer *dlend_news_find(struct dlend_link *link, const struct dlend_addr *addr)
+static struct dlend_offer *dlend_event_find(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_offer *offer = dlend_offer_find(addr);
 
 	return offer && offer->link == link ? offer : NULL;
 }
 
-static void dlend_news_snapshot(struct dlend_offer *offer, const struct dlend_p_snapshot *p)
+static void dlend_event_snapshot(struct dlend_offer *offer, const struct dlend_p_snapshot *p)
 {
 	unsigned int at = le16_to_cpu(p->offset);
 
@@ -185,19 +185,19 @@ static void dlend_news_snapshot(struct dlend_offer *offer, const struct dlend_p_
 }
 
 /* SNAPSHOT, PLACE or SET: more about an offer that is there. */
-static void dlend_news_more(struct dlend_link *link, const struct dlend_addr *addr, u16 type,
-			    const void *p)
+static void dlend_event_more(struct dlend_link *link, const struct dlend_addr *addr, u16 type,
+			     const void *p)
 {
 	const struct dlend_p_place *place = p;
 	const struct dlend_p_set *set = p;
 	struct dlend_offer *offer;
 
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
+	offer = dlend_event_find(link, addr);
 	if (!offer)
 		return;
 	if (type == DLEND_MSG_SNAPSHOT) {
-		dlend_news_snapshot(offer, p);
+		dlend_event_snapshot(offer, p);
 	} else if (type == DLEND_MSG_PLACE) {
 		offer->place = *place;
 		offer->placed = true;
@@ -206,7 +206,7 @@ static void dlend_news_more(struct dlend_link *link, const struct dlend_addr *ad
 	}
 }
 
-static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
+static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
@@ -221,32 +221,32 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 			dlend_offer_kill(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_news_tell_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
+	dlend_event_tell_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
 }
 
-static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
-			     const struct dlend_p_state *p)
+static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *addr,
+			      const struct dlend_p_state *p)
 {
-	struct dlend_offer_now now = dlend_news_read_now(p);
+	struct dlend_offer_now now = dlend_event_read_now(p);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
 
 	if (now.state >= DLEND_OFFER_STATES)
 		return;
 	mutex_lock(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
+	offer = dlend_event_find(link, addr);
 	if (offer && !offer->withdrawn) {
-		claim = dlend_news_note_state(offer, &now);
+		claim = dlend_event_note_state(offer, &now);
 		if (now.state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
 			dlend_offer_update(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_news_tell_state(claim, &now);
+	dlend_event_tell_state(claim, &now);
 }
 
 /* RECLAIM or ERROR, for the claim that has the lease. */
-static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
-			     u16 type, u32 epoch)
+static void dlend_event_lease(struct dlend_link *link, const struct dlend_addr *addr,
+			      u16 type, u32 epoch)
 {
 	struct dlend_claim *claim = dlend_offer_get_claim_of(link, addr);
 
@@ -259,8 +259,8 @@ static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *a
 	dlend_offer_put_claim(claim);
 }
 
-static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *msg,
-			      struct dlend_msg *reply)
+static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *msg,
+			       struct dlend_msg *reply)
 {
 	struct dlend_addr addr = dlend_msg_addr(msg);
 	u16 type = le16_to_cpu(msg->type);
@@ -281,13 +281,13 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 	}
 	switch (type) {
 	case DLEND_MSG_OFFER:
-		dlend_news_offer(link, &addr, p);
+		dlend_event_offer(link, &addr, p);
 		return 0;
 	case DLEND_MSG_WITHDRAW:
-		dlend_news_withdraw(link, &addr);
+		dlend_event_withdraw(link, &addr);
 		return 0;
 	case DLEND_MSG_STATE:
-		dlend_news_state(link, &addr, p);
+		dlend_event_state(link, &addr, p);
 		return 0;
 	case DLEND_MSG_PLACE:
 		if (place->node) {
@@ -297,20 +297,20 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 		fallthrough;
 	case DLEND_MSG_SNAPSHOT:
 	case DLEND_MSG_SET:
-		dlend_news_more(link, &addr, type, p);
+		dlend_event_more(link, &addr, type, p);
 		return 0;
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_note_lost(link, &addr, epoch, p);
 		return 0;
 	case DLEND_MSG_RECLAIM:
 	case DLEND_MSG_ERROR:
-		dlend_news_lease(link, &addr, type, epoch);
+		dlend_event_lease(link, &addr, type, epoch);
 		return 0;
 	}
 	return -EPROTO;
 }
 
-static void dlend_news_link_up(struct dlend_link *link)
+static void dlend_event_link_up(struct dlend_link *link)
 {
 	int ret = dlend_offer_ask(link);
 
@@ -320,7 +320,7 @@ static void dlend_news_link_up(struct dlend_link *link)
 }
 
 /* The link is down: tell one of the offers that came over it. Return: false if there is none. */
-static bool dlend_news_cut_offer(struct dlend_link *link)
+static bool dlend_event_end_offer(struct dlend_link *link)
 {
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
@@ -347,15 +347,15 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 	return found;
 }
 
-static void dlend_news_link_down(struct dlend_link *link)
+static void dlend_event_link_down(struct dlend_link *link)
 {
-	while (dlend_news_cut_offer(link))
+	while (dlend_event_end_offer(link))
 		;
 	dlend_p2p_forget_peer(link);
 }
 
 /* Refuse to suspend while a device is in use here; a claim alone is no reason for that. */
-static int dlend_news_suspend(void)
+static int dlend_event_suspend(void)
 {
 	struct dlend_offer *offer;
 	int ret = 0;
@@ -374,16 +374,16 @@ static int dlend_news_suspend(void)
 	return ret;
 }
 
-static void dlend_news_resume(bool slept)
+static void dlend_event_resume(bool slept)
 {
 	dlend_lease_sleep(false);
 }
 
-struct dlend_link_user dlend_news_user = {
-	.link_up = dlend_news_link_up,
-	.link_down = dlend_news_link_down,
-	.message = dlend_news_message,
-	.suspend = dlend_news_suspend,
-	.resume = dlend_news_resume,
+struct dlend_link_user dlend_event_user = {
+	.link_up = dlend_event_link_up,
+	.link_down = dlend_event_link_down,
+	.message = dlend_event_message,
+	.suspend = dlend_event_suspend,
+	.resume = dlend_event_resume,
 	.side = DLEND_TO_BORROWER,
 };

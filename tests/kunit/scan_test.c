@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the memory prober (mdev/prober.c), with a guest that is a list of ranges.  The pinner
+ * Suite of the scan for memory (mdev/scan.c), with a guest that is a list of ranges.  The pinner
  * answers as VFIO does, and notes every pin that stays.
  */
 #include <kunit/test.h>
@@ -10,7 +10,7 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "mdev/prober.h"
+#include "mdev/scan.h"
 
 #define PAGE	4096ULL
 #define KB(n)	((u64)(n) << 10)
@@ -145,7 +145,7 @@ static bool guest_is_no_ram(void *ctx, u64 gpa)
 	return false;
 }
 
-static const struct dlend_prober_ops guest_ops = {
+static const struct dlend_scan_ops guest_ops = {
 	.pin = guest_pin,
 	.known = guest_known,
 	.edge = guest_no_edge,
@@ -161,7 +161,7 @@ static bool guest_is_ram(void *ctx, u64 gpa)
 }
 
 /* A VM whose memory slots are known. */
-static const struct dlend_prober_ops slot_ops = {
+static const struct dlend_scan_ops slot_ops = {
 	.pin = guest_pin,
 	.known = guest_known,
 	.edge = guest_no_edge,
@@ -169,25 +169,25 @@ static const struct dlend_prober_ops slot_ops = {
 	.stop = guest_stop,
 };
 
-static int run_ops(struct guest *g, const struct dlend_prober_ops *ops, u64 max)
+static int run_ops(struct guest *g, const struct dlend_scan_ops *ops, u64 max)
 {
-	struct dlend_prober p = { .ops = ops, .ctx = g, .max = max };
+	struct dlend_scan p = { .ops = ops, .ctx = g, .max = max };
 
-	return dlend_prober_run(&p);
+	return dlend_scan_run(&p);
 }
 
-static int look_slots(struct guest *g, struct dlend_prober_turn *turn, u64 *found)
+static int look_slots(struct guest *g, struct dlend_scan_turn *turn, u64 *found)
 {
-	struct dlend_prober p = { .ops = &slot_ops, .ctx = g, .where = &g->slots, .max = GB(100) };
+	struct dlend_scan p = { .ops = &slot_ops, .ctx = g, .where = &g->slots, .max = GB(100) };
 
-	return dlend_prober_look(&p, turn, found);
+	return dlend_scan_look(&p, turn, found);
 }
 
-static int look_anywhere(struct guest *g, struct dlend_prober_turn *turn, u64 *found)
+static int look_anywhere(struct guest *g, struct dlend_scan_turn *turn, u64 *found)
 {
-	struct dlend_prober p = { .ops = &guest_ops, .ctx = g, .max = GB(128) };
+	struct dlend_scan p = { .ops = &guest_ops, .ctx = g, .max = GB(128) };
 
-	return dlend_prober_look(&p, turn, found);
+	return dlend_scan_look(&p, turn, found);
 }
 
 static struct guest *guest_new(struct kunit *test)
@@ -224,7 +224,7 @@ static int probe(struct guest *g)
 {
 	g->calls = 0;
 	g->failed = 0;
-	return dlend_prober_run(&(struct dlend_prober) {
+	return dlend_scan_run(&(struct dlend_scan) {
 		.ops = g->slots.count ? &slot_ops : &guest_ops,
 		.ctx = g,
 		.where = g->slots.count ? &g->slots : NULL,
@@ -300,7 +300,7 @@ static void add_low(struct guest *g, u64 top, bool vga, enum phase phase)
 	add(g, MB(1), top, RW);
 }
 
-struct prober_case {
+struct scan_case {
 	const char *name;
 	u64 low;
 	bool vga;
@@ -311,7 +311,7 @@ struct prober_case {
 	int hole_error;
 };
 
-static const struct prober_case cases[] = {
+static const struct scan_case cases[] = {
 	{ .name = "small pc", .low = MB(256), .vga = true, .phase = PAM_ROM },
 	{ .name = "small pc without VGA", .low = MB(256), .phase = PAM_DONE },
 	{ .name = "odd end", .low = MB(256) + 5 * PAGE, .phase = PAM_DONE },
@@ -333,11 +333,11 @@ static const struct prober_case cases[] = {
 	  .hole_error = -ENOENT },
 };
 
-KUNIT_ARRAY_PARAM_DESC(prober, cases, name);
+KUNIT_ARRAY_PARAM_DESC(scan, cases, name);
 
-static void prober_exact(struct kunit *test)
+static void scan_exact(struct kunit *test)
 {
-	const struct prober_case *c = test->param_value;
+	const struct scan_case *c = test->param_value;
 	struct guest *g = guest_new(test);
 
 	if (c->hole_error)
@@ -360,7 +360,7 @@ static void prober_exact(struct kunit *test)
 }
 
 /* A hole of one page, wherever it is. */
-static void prober_one_page_hole(struct kunit *test)
+static void scan_one_page_hole(struct kunit *test)
 {
 	static const u64 at[] = {
 		PAGE, KB(512), MB(1) + PAGE, MB(2) - PAGE, MB(2), MB(17) + 3 * PAGE,
@@ -380,7 +380,7 @@ static void prober_one_page_hole(struct kunit *test)
 }
 
 /* Low RAM goes and comes back whole, with another patchwork; high RAM is not touched. */
-static void prober_firmware(struct kunit *test)
+static void scan_firmware(struct kunit *test)
 {
 	static const enum phase phases[] = { PAM_ROM, PAM_SHADOW, PAM_DONE, PAM_SHADOW, PAM_DONE };
 	struct guest *g = guest_new(test);
@@ -411,7 +411,7 @@ static void prober_firmware(struct kunit *test)
 }
 
 /* A hole before what is known already has become RAM. */
-static void prober_before_known(struct kunit *test)
+static void scan_before_known(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -431,7 +431,7 @@ static u32 next_random(u32 *seed)
 }
 
 /* Ranges of any size; each lies on a landmark, and has its own rights. */
-static void prober_random(struct kunit *test)
+static void scan_random(struct kunit *test)
 {
 	u32 seed = 1, round;
 
@@ -458,7 +458,7 @@ static void prober_random(struct kunit *test)
 }
 
 /* virtio-mem has unplugged two blocks between two landmarks, and what it left is probed anew. */
-static void prober_islands(struct kunit *test)
+static void scan_islands(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -513,7 +513,7 @@ static void move_blocks(struct guest *g, u32 *seed, u64 base, u64 end, u32 far)
 		if (r.start < base || next_random(seed) % 2)
 			continue;
 		take_away(g, r.start, r.end);
-		/* Its last block stays, as an island. */
+		/* Its last block stays, in between. */
 		if (next_random(seed) % 2)
 			add(g, r.end - MB(1), r.end, RW);
 	}
@@ -522,7 +522,7 @@ static void move_blocks(struct guest *g, u32 *seed, u64 base, u64 end, u32 far)
 }
 
 /* Islands smaller than the landmarks' distance, none of which need hold a landmark. */
-static void prober_random_islands(struct kunit *test)
+static void scan_random_islands(struct kunit *test)
 {
 	u32 seed = 7, round;
 
@@ -544,7 +544,7 @@ static void prober_random_islands(struct kunit *test)
 }
 
 /* With memory slots anywhere, and islands of a block in them: calls are for edges and holes. */
-static void prober_random_slots(struct kunit *test)
+static void scan_random_slots(struct kunit *test)
 {
 	u32 seed = 11, round;
 
@@ -579,7 +579,7 @@ static void prober_random_slots(struct kunit *test)
 }
 
 /* All RAM in slots, as most VMs have it: calls are for memory and its edges, not for space. */
-static void prober_slots_exact(struct kunit *test)
+static void scan_slots_exact(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 	unsigned int i;
@@ -599,9 +599,9 @@ static void prober_slots_exact(struct kunit *test)
 }
 
 /* A look finds a block of virtio-mem: at once where memory ends, in some turns anywhere else. */
-static void prober_look(struct kunit *test)
+static void scan_look(struct kunit *test)
 {
-	struct dlend_prober_turn look = {};
+	struct dlend_scan_turn look = {};
 	struct guest *g = guest_new(test);
 	u64 found = 0, turns, pinned;
 
@@ -615,7 +615,7 @@ static void prober_look(struct kunit *test)
 	for (turns = 0; turns < 50; turns++) {
 		g->calls = 0;
 		KUNIT_ASSERT_EQ(test, look_slots(g, &look, &found), 0);
-		KUNIT_ASSERT_LE(test, g->calls, DLEND_PROBER_LOOK_CALLS);
+		KUNIT_ASSERT_LE(test, g->calls, DLEND_SCAN_LOOK_CALLS);
 		KUNIT_ASSERT_EQ(test, look.tried, g->calls);
 	}
 	add(g, GB(4) + MB(40), GB(4) + MB(44), RW);
@@ -627,7 +627,7 @@ static void prober_look(struct kunit *test)
 	expect_exact(g);
 	add(g, GB(5) + MB(333), GB(5) + MB(334), RW);
 	for (turns = 0; !look_slots(g, &look, &found); turns++)
-		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
+		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_SCAN_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(5) + MB(333));
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
@@ -640,7 +640,7 @@ static void prober_look(struct kunit *test)
 	/* Without ranges: landmarks, in turn. */
 	add(g, GB(32), GB(33), RW);
 	for (turns = 0; !look_anywhere(g, &look, &found); turns++)
-		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
+		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_SCAN_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(32));
 	g->fail_at = GB(33) + MB(128);
 	g->fail_with = -ENOMEM;
@@ -649,7 +649,7 @@ static void prober_look(struct kunit *test)
 }
 
 /* Errors that are no edges end it; what is pinned is a start for the next probe. */
-static void prober_abort(struct kunit *test)
+static void scan_abort(struct kunit *test)
 {
 	static const int errors[] = { -ENOMEM, -EBUSY, -ENODEV };
 	unsigned int i;
@@ -674,7 +674,7 @@ static void prober_abort(struct kunit *test)
 }
 
 /* BARs that the VMM has mapped, the borrowed device's own too, fault: they are holes. */
-static void prober_bars(struct kunit *test)
+static void scan_bars(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -692,7 +692,7 @@ static void prober_bars(struct kunit *test)
 }
 
 /* RAM that cannot be pinned at all (a file on a disk, secret memory) is not taken for a hole. */
-static void prober_unpinnable(struct kunit *test)
+static void scan_unpinnable(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -701,7 +701,7 @@ static void prober_unpinnable(struct kunit *test)
 }
 
 /* Nor is RAM taken for a hole elsewhere, if the world knows it; a BAR beside it is a hole. */
-static void prober_unpinnable_node(struct kunit *test)
+static void scan_unpinnable_node(struct kunit *test)
 {
 	static const u64 at[] = { MB(512), MB(512) + 3 * PAGE, GB(4), GB(4) + MB(2) + PAGE };
 	unsigned int i;
@@ -723,7 +723,7 @@ static void prober_unpinnable_node(struct kunit *test)
 	}
 }
 
-static void prober_stop(struct kunit *test)
+static void scan_stop(struct kunit *test)
 {
 	u64 calls;
 
@@ -742,7 +742,7 @@ static void prober_stop(struct kunit *test)
 }
 
 /* Nothing at all, and the end of guest-physical space in the midst of RAM. */
-static void prober_ends(struct kunit *test)
+static void scan_ends(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -761,13 +761,13 @@ static int said_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	struct guest *g = ctx;
 
-	return dlend_prober_excluded(SAID, gpa, npages) ? g->hole_error :
+	return dlend_scan_excluded(SAID, gpa, npages) ? g->hole_error :
 							  guest_pin(ctx, gpa, npages, prot, try);
 }
 
-static void prober_said(struct kunit *test)
+static void scan_said(struct kunit *test)
 {
-	struct dlend_prober_ops said = guest_ops;
+	struct dlend_scan_ops said = guest_ops;
 	struct guest *g = guest_new(test);
 
 	said.pin = said_pin;
@@ -779,10 +779,10 @@ static void prober_said(struct kunit *test)
 	g->ram[1] = g->ram[2];
 	g->nr_ram = 2;
 	expect_exact(g);
-	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(0, GB(3), 1));
-	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(GB(4), GB(4) - PAGE, 1));
-	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(GB(2), GB(4), 512));
-	KUNIT_EXPECT_TRUE(test, dlend_prober_excluded(GB(2), GB(2) - PAGE, 2));
+	KUNIT_EXPECT_FALSE(test, dlend_scan_excluded(0, GB(3), 1));
+	KUNIT_EXPECT_FALSE(test, dlend_scan_excluded(GB(4), GB(4) - PAGE, 1));
+	KUNIT_EXPECT_FALSE(test, dlend_scan_excluded(GB(2), GB(4), 512));
+	KUNIT_EXPECT_TRUE(test, dlend_scan_excluded(GB(2), GB(2) - PAGE, 2));
 }
 
 static u64 guest_edge(void *ctx, u64 gpa, u64 end)
@@ -791,9 +791,9 @@ static u64 guest_edge(void *ctx, u64 gpa, u64 end)
 }
 
 /* No pin crosses an edge, and all is found as without them. */
-static void prober_edges(struct kunit *test)
+static void scan_edges(struct kunit *test)
 {
-	struct dlend_prober_ops ops = guest_ops;
+	struct dlend_scan_ops ops = guest_ops;
 	struct guest *g = guest_new(test);
 	unsigned int i;
 
@@ -808,7 +808,7 @@ static void prober_edges(struct kunit *test)
 }
 
 /* A VMM that maps and unmaps a page all the time: the probe gives up, and is made again later. */
-static void prober_flapping(struct kunit *test)
+static void scan_flapping(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -817,35 +817,35 @@ static void prober_flapping(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, run_ops(g, &guest_ops, GB(5)), -EINTR);
 }
 
-static struct kunit_case prober_cases[] = {
-	KUNIT_CASE_PARAM(prober_exact, prober_gen_params),
-	KUNIT_CASE(prober_one_page_hole),
-	KUNIT_CASE(prober_firmware),
-	KUNIT_CASE(prober_before_known),
-	KUNIT_CASE(prober_random),
-	KUNIT_CASE(prober_islands),
-	KUNIT_CASE(prober_random_islands),
-	KUNIT_CASE(prober_random_slots),
-	KUNIT_CASE(prober_slots_exact),
-	KUNIT_CASE(prober_look),
-	KUNIT_CASE(prober_abort),
-	KUNIT_CASE(prober_bars),
-	KUNIT_CASE(prober_unpinnable),
-	KUNIT_CASE(prober_unpinnable_node),
-	KUNIT_CASE(prober_stop),
-	KUNIT_CASE(prober_flapping),
-	KUNIT_CASE(prober_ends),
-	KUNIT_CASE(prober_said),
-	KUNIT_CASE(prober_edges),
+static struct kunit_case scan_cases[] = {
+	KUNIT_CASE_PARAM(scan_exact, scan_gen_params),
+	KUNIT_CASE(scan_one_page_hole),
+	KUNIT_CASE(scan_firmware),
+	KUNIT_CASE(scan_before_known),
+	KUNIT_CASE(scan_random),
+	KUNIT_CASE(scan_islands),
+	KUNIT_CASE(scan_random_islands),
+	KUNIT_CASE(scan_random_slots),
+	KUNIT_CASE(scan_slots_exact),
+	KUNIT_CASE(scan_look),
+	KUNIT_CASE(scan_abort),
+	KUNIT_CASE(scan_bars),
+	KUNIT_CASE(scan_unpinnable),
+	KUNIT_CASE(scan_unpinnable_node),
+	KUNIT_CASE(scan_stop),
+	KUNIT_CASE(scan_flapping),
+	KUNIT_CASE(scan_ends),
+	KUNIT_CASE(scan_said),
+	KUNIT_CASE(scan_edges),
 	{}
 };
 
-static struct kunit_suite prober_suite = {
-	.name = "dlend-prober",
-	.test_cases = prober_cases,
+static struct kunit_suite scan_suite = {
+	.name = "dlend-scan",
+	.test_cases = scan_cases,
 };
 
-kunit_test_suite(prober_suite);
+kunit_test_suite(scan_suite);
 
-MODULE_DESCRIPTION("Suite of dlend's memory prober");
+MODULE_DESCRIPTION("Suite of dlend's scan for memory");
 MODULE_LICENSE("GPL");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Books of pinned guest memory: see books.h.
+ * Books of pinned guest memory: see pinned.h.
  *
  * Chunks do not overlap, nor do extents: each kind is in an interval tree.
  *
@@ -15,7 +15,7 @@
 #include <linux/string.h>
 #include <dlend/alloc.h>
 
-#include "books.h"
+#include "pinned.h"
 
 static u64 dlend_chunk_last(const struct dlend_chunk *chunk)
 {
@@ -27,20 +27,20 @@ static u64 dlend_extent_last(const struct dlend_extent *extent)
 	return dlend_extent_end(extent) - 1;
 }
 
-#define DLEND_BOOKS_FIRST(x)	((x)->gpa)
+#define DLEND_PINNED_FIRST(x)	((x)->gpa)
 
-INTERVAL_TREE_DEFINE(struct dlend_chunk, rb, u64, subtree_last, DLEND_BOOKS_FIRST,
+INTERVAL_TREE_DEFINE(struct dlend_chunk, rb, u64, subtree_last, DLEND_PINNED_FIRST,
 		     dlend_chunk_last, static, dlend_chunks);
-INTERVAL_TREE_DEFINE(struct dlend_extent, rb, u64, subtree_last, DLEND_BOOKS_FIRST,
+INTERVAL_TREE_DEFINE(struct dlend_extent, rb, u64, subtree_last, DLEND_PINNED_FIRST,
 		     dlend_extent_last, static, dlend_extents);
 
-void dlend_books_init(struct dlend_books *x)
+void dlend_pinned_init(struct dlend_pinned *x)
 {
-	*x = (struct dlend_books){ .most = U64_MAX };
+	*x = (struct dlend_pinned){ .most = U64_MAX };
 }
 
 /* Add (@sign 1) or subtract (-1) a chunk in all sums; u64 wraps around, so both work. */
-static void dlend_books_count(struct dlend_books *x, const struct dlend_chunk *chunk, int sign)
+static void dlend_pinned_count(struct dlend_pinned *x, const struct dlend_chunk *chunk, int sign)
 {
 	u64 bytes = sign * dlend_chunk_bytes(chunk);
 
@@ -54,7 +54,7 @@ static void dlend_books_count(struct dlend_books *x, const struct dlend_chunk *c
 		chunk->extent->pinned += bytes;
 }
 
-int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
+int dlend_pinned_add(struct dlend_pinned *x, struct dlend_chunk *chunk)
 {
 	struct dlend_block *block;
 
@@ -74,54 +74,54 @@ int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
 		block->leaves = false;
 	}
 	dlend_chunks_insert(chunk, &x->by_gpa);
-	dlend_books_count(x, chunk, 1);
+	dlend_pinned_count(x, chunk, 1);
 	return 0;
 }
 
-struct dlend_chunk *dlend_books_find(struct dlend_books *x, u64 gpa)
+struct dlend_chunk *dlend_pinned_find(struct dlend_pinned *x, u64 gpa)
 {
 	return dlend_chunks_iter_first(&x->by_gpa, gpa, U64_MAX);
 }
 
-struct dlend_chunk *dlend_books_next(struct dlend_books *x, struct dlend_chunk *chunk)
+struct dlend_chunk *dlend_pinned_next(struct dlend_pinned *x, struct dlend_chunk *chunk)
 {
 	return dlend_chunks_iter_next(chunk, 0, U64_MAX);
 }
 
-struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const void *owner)
+struct dlend_chunk *dlend_pinned_find_owned(struct dlend_pinned *x, u64 gpa, const void *owner)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, gpa);
 
 	while (chunk && chunk->owner != owner)
-		chunk = dlend_books_next(x, chunk);
+		chunk = dlend_pinned_next(x, chunk);
 	return chunk;
 }
 
-u64 dlend_books_owned(struct dlend_books *x, const void *owner)
+u64 dlend_pinned_owned(struct dlend_pinned *x, const void *owner)
 {
 	struct dlend_chunk *chunk;
 	u64 bytes = 0;
 
-	for (chunk = dlend_books_find(x, 0); chunk; chunk = dlend_books_next(x, chunk))
+	for (chunk = dlend_pinned_find(x, 0); chunk; chunk = dlend_pinned_next(x, chunk))
 		if (chunk->owner == owner)
 			bytes += dlend_chunk_bytes(chunk);
 	return bytes;
 }
 
-u64 dlend_books_bytes(const struct dlend_books *x)
+u64 dlend_pinned_table_bytes(const struct dlend_pinned *x)
 {
 	return x->chunks * sizeof(struct dlend_chunk) + x->extents * sizeof(struct dlend_extent) +
 	       x->scattered_bytes / DLEND_GUEST_PAGE * sizeof(void *);
 }
 
-u64 dlend_books_known(struct dlend_books *x, u64 gpa, u64 *next)
+u64 dlend_pinned_known(struct dlend_pinned *x, u64 gpa, u64 *next)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, gpa);
 	u64 end = 0;
 
 	if (chunk && chunk->gpa <= gpa)
 		end = gpa;
-	for (; chunk && chunk->gpa <= end; chunk = dlend_books_find(x, end)) {
+	for (; chunk && chunk->gpa <= end; chunk = dlend_pinned_find(x, end)) {
 		/* Looks for new memory ask this all the time: so pass over a whole extent. */
 		if (chunk->extent && chunk->extent->pinned == chunk->extent->size)
 			end = dlend_extent_end(chunk->extent);
@@ -133,7 +133,7 @@ u64 dlend_books_known(struct dlend_books *x, u64 gpa, u64 *next)
 }
 
 /* The first extent that ends above @gpa, or NULL. */
-static struct dlend_extent *dlend_books_extent(struct dlend_books *x, u64 gpa)
+static struct dlend_extent *dlend_pinned_extent(struct dlend_pinned *x, u64 gpa)
 {
 	return dlend_extents_iter_first(&x->extent_by_gpa, gpa, U64_MAX);
 }
@@ -143,64 +143,64 @@ static struct dlend_extent *dlend_extent_next(struct dlend_extent *extent)
 	return dlend_extents_iter_next(extent, 0, U64_MAX);
 }
 
-struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa)
+struct dlend_extent *dlend_pinned_next_extent(struct dlend_pinned *x, u64 gpa)
 {
-	struct dlend_extent *extent = dlend_books_extent(x, gpa);
+	struct dlend_extent *extent = dlend_pinned_extent(x, gpa);
 
 	return extent && extent->gpa < gpa ? dlend_extent_next(extent) : extent;
 }
 
-void dlend_books_take(struct dlend_books *x, struct dlend_chunk *chunk, struct list_head *out)
+void dlend_pinned_take(struct dlend_pinned *x, struct dlend_chunk *chunk, struct list_head *out)
 {
-	dlend_books_count(x, chunk, -1);
+	dlend_pinned_count(x, chunk, -1);
 	dlend_chunks_remove(chunk, &x->by_gpa);
 	list_add_tail(&chunk->node, out);
 }
 
 /* Take chunks that touch a range; if @build is not NULL, only those of that build. */
-static u64 dlend_books_take_some(struct dlend_books *x, u64 gpa, u64 last, const u32 *build,
-				 struct list_head *out)
+static u64 dlend_pinned_take_some(struct dlend_pinned *x, u64 gpa, u64 last, const u32 *build,
+				  struct list_head *out)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, gpa), *next;
+	struct dlend_chunk *chunk = dlend_pinned_find(x, gpa), *next;
 	u64 count = 0;
 
 	for (; chunk && chunk->gpa <= last; chunk = next) {
-		next = dlend_books_next(x, chunk);
+		next = dlend_pinned_next(x, chunk);
 		if (build && chunk->build != *build)
 			continue;
-		dlend_books_take(x, chunk, out);
+		dlend_pinned_take(x, chunk, out);
 		count++;
 	}
 	return count;
 }
 
-u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list_head *out)
+u64 dlend_pinned_take_range(struct dlend_pinned *x, u64 gpa, u64 last, struct list_head *out)
 {
-	return dlend_books_take_some(x, gpa, last, NULL, out);
+	return dlend_pinned_take_some(x, gpa, last, NULL, out);
 }
 
-u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out)
+u64 dlend_pinned_take_build(struct dlend_pinned *x, u32 build, struct list_head *out)
 {
-	return dlend_books_take_some(x, 0, U64_MAX, &build, out);
+	return dlend_pinned_take_some(x, 0, U64_MAX, &build, out);
 }
 
 /* The chunk that lies across @gpa, or NULL. */
-static struct dlend_chunk *dlend_books_across(struct dlend_books *x, u64 gpa)
+static struct dlend_chunk *dlend_pinned_across(struct dlend_pinned *x, u64 gpa)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, gpa);
 
 	return chunk && chunk->gpa < gpa ? chunk : NULL;
 }
 
-void dlend_books_split(struct dlend_books *x, u64 gpa)
+void dlend_pinned_split(struct dlend_pinned *x, u64 gpa)
 {
-	struct dlend_chunk *chunk = dlend_books_across(x, gpa), *rest;
+	struct dlend_chunk *chunk = dlend_pinned_across(x, gpa), *rest;
 	u32 npages;
 
 	if (!chunk)
 		return;
 	npages = (gpa - chunk->gpa) / DLEND_GUEST_PAGE;
-	rest = kmemdup(chunk, sizeof(*chunk), DLEND_BOOKS_GFP);
+	rest = kmemdup(chunk, sizeof(*chunk), DLEND_PINNED_GFP);
 	if (!rest)
 		return;
 	rest->gpa = gpa;
@@ -208,7 +208,7 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 	rest->pfn += npages;
 	if (chunk->pages) {
 		rest->pages = kmemdup((void **)chunk->pages + npages,
-				      rest->npages * sizeof(void *), DLEND_BOOKS_GFP);
+				      rest->npages * sizeof(void *), DLEND_PINNED_GFP);
 		if (!rest->pages) {
 			kfree(rest);
 			return;
@@ -221,12 +221,12 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 	x->chunks++;
 }
 
-bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
+bool dlend_pinned_returns(struct dlend_pinned *x, u64 gpa, u64 last)
 {
 	u64 i = gpa / DLEND_EXTENT_MAX;
 
 	/* Such a chunk goes as a whole, and its part outside of the range has to come back. */
-	if (dlend_books_across(x, gpa) || (last != U64_MAX && dlend_books_across(x, last + 1)))
+	if (dlend_pinned_across(x, gpa) || (last != U64_MAX && dlend_pinned_across(x, last + 1)))
 		return true;
 	for (; i < DLEND_REMAP_BLOCKS && i <= last / DLEND_EXTENT_MAX; i++)
 		if (x->low[i].used && !x->low[i].leaves)
@@ -240,7 +240,7 @@ static bool dlend_block_shrinks(const struct dlend_block *block, u64 now_ms)
 	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
 }
 
-u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out)
+u64 dlend_pinned_lose(struct dlend_pinned *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out)
 {
 	u64 had[DLEND_REMAP_BLOCKS], count;
 	struct dlend_block *block;
@@ -248,7 +248,7 @@ u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struc
 
 	for (i = 0; i < DLEND_REMAP_BLOCKS; i++)
 		had[i] = x->low[i].pinned;
-	count = dlend_books_take_range(x, gpa, last, out);
+	count = dlend_pinned_take_range(x, gpa, last, out);
 	for (i = 0; i < DLEND_REMAP_BLOCKS; i++) {
 		block = &x->low[i];
 		if (block->leaves || block->pinned == had[i])
@@ -275,7 +275,7 @@ static u64 dlend_block_missing(const struct dlend_block *block, u64 now_ms)
 	       block->expected - block->pinned : 0;
 }
 
-u64 dlend_books_missing(const struct dlend_books *x, u64 now_ms)
+u64 dlend_pinned_missing(const struct dlend_pinned *x, u64 now_ms)
 {
 	u64 bytes = 0;
 	u32 i;
@@ -286,7 +286,7 @@ u64 dlend_books_missing(const struct dlend_books *x, u64 now_ms)
 	return bytes;
 }
 
-void dlend_books_accept(struct dlend_books *x, u64 now_ms)
+void dlend_pinned_accept(struct dlend_pinned *x, u64 now_ms)
 {
 	struct dlend_block *block;
 
@@ -297,14 +297,14 @@ void dlend_books_accept(struct dlend_books *x, u64 now_ms)
 	}
 }
 
-/* @extent leaves the books, onto @dead; its chunks become loose. */
-static void dlend_books_kill(struct dlend_books *x, struct dlend_extent *extent,
-			     struct list_head *dead)
+/* @extent leaves the pin table, onto @dead; its chunks become loose. */
+static void dlend_pinned_kill(struct dlend_pinned *x, struct dlend_extent *extent,
+			      struct list_head *dead)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, extent->gpa);
 
 	for (; chunk && chunk->gpa < dlend_extent_end(extent);
-	     chunk = dlend_books_next(x, chunk)) {
+	     chunk = dlend_pinned_next(x, chunk)) {
 		if (chunk->extent != extent)
 			continue;
 		chunk->extent = NULL;
@@ -316,37 +316,37 @@ static void dlend_books_kill(struct dlend_books *x, struct dlend_extent *extent,
 	x->extents--;
 }
 
-void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_head *dead)
+void dlend_pinned_prune(struct dlend_pinned *x, u64 gpa, u64 last, struct list_head *dead)
 {
 	struct dlend_extent *extent, *next;
 
-	for (extent = dlend_books_extent(x, gpa); extent && extent->gpa <= last; extent = next) {
+	for (extent = dlend_pinned_extent(x, gpa); extent && extent->gpa <= last; extent = next) {
 		next = dlend_extent_next(extent);
 		if (!extent->pinned)
-			dlend_books_kill(x, extent, dead);
+			dlend_pinned_kill(x, extent, dead);
 	}
 }
 
-void dlend_books_kill_all(struct dlend_books *x,
-			  bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
-			  struct list_head *dead)
+void dlend_pinned_kill_all(struct dlend_pinned *x,
+			   bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
+			   struct list_head *dead)
 {
 	struct dlend_extent *extent, *next;
 
-	for (extent = dlend_books_extent(x, 0); extent; extent = next) {
+	for (extent = dlend_pinned_extent(x, 0); extent; extent = next) {
 		next = dlend_extent_next(extent);
 		if (!match || match(extent, arg))
-			dlend_books_kill(x, extent, dead);
+			dlend_pinned_kill(x, extent, dead);
 	}
 }
 
 /* Is there a loose chunk in @extent's place that cannot join it? */
-static bool dlend_extent_blocked(struct dlend_books *x, const struct dlend_extent *extent)
+static bool dlend_extent_blocked(struct dlend_pinned *x, const struct dlend_extent *extent)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, extent->gpa);
 	u64 end = dlend_extent_end(extent);
 
-	for (; chunk && chunk->gpa < end; chunk = dlend_books_next(x, chunk))
+	for (; chunk && chunk->gpa < end; chunk = dlend_pinned_next(x, chunk))
 		if (!chunk->extent && (chunk->gpa < extent->gpa || dlend_chunk_end(chunk) > end ||
 				       chunk->prot != extent->prot))
 			return true;
@@ -354,12 +354,12 @@ static bool dlend_extent_blocked(struct dlend_books *x, const struct dlend_exten
 }
 
 /* Loose chunks in @extent's place join it.  The caller has seen that all of them can. */
-static void dlend_extent_join(struct dlend_books *x, struct dlend_extent *extent)
+static void dlend_extent_join(struct dlend_pinned *x, struct dlend_extent *extent)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, extent->gpa);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, extent->gpa);
 
 	for (; chunk && chunk->gpa < dlend_extent_end(extent);
-	     chunk = dlend_books_next(x, chunk)) {
+	     chunk = dlend_pinned_next(x, chunk)) {
 		if (chunk->extent)
 			continue;
 		chunk->extent = extent;
@@ -367,32 +367,32 @@ static void dlend_extent_join(struct dlend_books *x, struct dlend_extent *extent
 	}
 }
 
-u64 dlend_books_edge(struct dlend_books *x, u64 gpa, u64 end)
+u64 dlend_pinned_edge(struct dlend_pinned *x, u64 gpa, u64 end)
 {
-	struct dlend_extent *extent = dlend_books_extent(x, gpa);
+	struct dlend_extent *extent = dlend_pinned_extent(x, gpa);
 
 	if (!extent)
 		return end;
 	return min(end, extent->gpa > gpa ? extent->gpa : dlend_extent_end(extent));
 }
 
-bool dlend_books_torn(struct dlend_books *x)
+bool dlend_pinned_torn(struct dlend_pinned *x)
 {
 	struct dlend_extent *extent;
 
-	for (extent = dlend_books_extent(x, 0); extent; extent = dlend_extent_next(extent))
+	for (extent = dlend_pinned_extent(x, 0); extent; extent = dlend_extent_next(extent))
 		if (extent->pinned && extent->pinned != extent->size &&
 		    dlend_extent_blocked(x, extent))
 			return true;
 	return false;
 }
 
-void dlend_books_settle(struct dlend_books *x, struct list_head *dead)
+void dlend_pinned_settle(struct dlend_pinned *x, struct list_head *dead)
 {
 	struct dlend_extent *extent, *next;
 	bool blocked;
 
-	for (extent = dlend_books_extent(x, 0); extent; extent = next) {
+	for (extent = dlend_pinned_extent(x, 0); extent; extent = next) {
 		next = dlend_extent_next(extent);
 		if (extent->pinned == extent->size)
 			continue;	/* complete: nothing loose can be there */
@@ -400,17 +400,17 @@ void dlend_books_settle(struct dlend_books *x, struct list_head *dead)
 		if (!blocked)
 			dlend_extent_join(x, extent);
 		if (blocked || !extent->pinned)
-			dlend_books_kill(x, extent, dead);
+			dlend_pinned_kill(x, extent, dead);
 	}
 }
 
 /* How many bytes of loose chunks, from @chunk on, make one extent? */
-static u64 dlend_books_run(struct dlend_books *x, struct dlend_chunk *chunk)
+static u64 dlend_pinned_run(struct dlend_pinned *x, struct dlend_chunk *chunk)
 {
 	u64 end = chunk->gpa, limit = ALIGN(chunk->gpa + 1, DLEND_EXTENT_MAX);
 	struct dlend_chunk *next = chunk;
 
-	for (; next && next->gpa == end && end < limit; next = dlend_books_next(x, next)) {
+	for (; next && next->gpa == end && end < limit; next = dlend_pinned_next(x, next)) {
 		if (next->extent || next->prot != chunk->prot)
 			break;
 		end = dlend_chunk_end(next);
@@ -418,21 +418,21 @@ static u64 dlend_books_run(struct dlend_books *x, struct dlend_chunk *chunk)
 	return end - chunk->gpa;
 }
 
-int dlend_books_form(struct dlend_books *x, u32 build)
+int dlend_pinned_form(struct dlend_pinned *x, u32 build)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, 0);
+	struct dlend_chunk *chunk = dlend_pinned_find(x, 0);
 	struct dlend_extent *extent;
 
-	for (; chunk; chunk = dlend_books_find(x, dlend_extent_end(extent))) {
+	for (; chunk; chunk = dlend_pinned_find(x, dlend_extent_end(extent))) {
 		extent = chunk->extent;
 		if (extent)
 			continue;
-		extent = kmalloc_obj(*extent, DLEND_BOOKS_GFP);
+		extent = kmalloc_obj(*extent, DLEND_PINNED_GFP);
 		if (!extent)
 			return -ENOMEM;
 		*extent = (struct dlend_extent){
 			.gpa = chunk->gpa,
-			.size = dlend_books_run(x, chunk),
+			.size = dlend_pinned_run(x, chunk),
 			.prot = chunk->prot,
 			.build = build,
 		};
@@ -446,72 +446,72 @@ int dlend_books_form(struct dlend_books *x, u32 build)
 	return 0;
 }
 
-void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent)
+void dlend_pinned_bury(struct dlend_pinned *x, struct dlend_extent *extent)
 {
 	x->window_bytes -= extent->size;
 	list_del(&extent->node);
 	kfree(extent);
 }
 
-void dlend_books_leave(struct dlend_books *x, u32 id)
+void dlend_pinned_leave(struct dlend_pinned *x, u32 id)
 {
 	struct dlend_extent *extent;
 	u64 gpa = 0;
 
-	while ((extent = dlend_books_walk(x, &gpa)))
-		dlend_told_leave(&extent->told, id, true);
+	while ((extent = dlend_pinned_walk(x, &gpa)))
+		dlend_acks_leave(&extent->acks, id, true);
 }
 
 /* Who was told of an extent */
 
 /* Has no lender the extent, but for those that left? */
-static bool dlend_told_over(const struct dlend_told *told)
+static bool dlend_acks_over(const struct dlend_acks *acks)
 {
-	return !(told->members & ~DLEND_TOLD_LOST);
+	return !(acks->members & ~DLEND_ACKS_LOST);
 }
 
-bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id)
+bool dlend_acks_due(const struct dlend_acks *acks, enum dlend_change change, u32 id)
 {
-	u32 set = news == DLEND_NEWS_UNSURE ? told->unsure : told->members;
+	u32 set = change == DLEND_CHANGE_UNSURE ? acks->unsure : acks->members;
 
-	return !(set & BIT(id)) == (news == DLEND_NEWS_NEW);
+	return !(set & BIT(id)) == (change == DLEND_CHANGE_NEW);
 }
 
-void dlend_told_ask(struct dlend_told *told, enum dlend_news news, u32 id)
+void dlend_acks_ask(struct dlend_acks *acks, enum dlend_change change, u32 id)
 {
-	told->asked = true;
-	if (news == DLEND_NEWS_NEW)
-		told->members |= BIT(id);
+	acks->asked = true;
+	if (change == DLEND_CHANGE_NEW)
+		acks->members |= BIT(id);
 }
 
-bool dlend_told_answer(struct dlend_told *told, enum dlend_news news, u32 id, bool ok)
+bool dlend_acks_answer(struct dlend_acks *acks, enum dlend_change change, u32 id, bool ok)
 {
-	if (!told->asked)
+	if (!acks->asked)
 		return false;
-	told->asked = false;
-	if (news == DLEND_NEWS_NEW && !ok)
-		told->unsure |= BIT(id);
-	if (news != DLEND_NEWS_NEW && ok) {
-		told->members &= ~BIT(id);
-		told->unsure &= ~BIT(id);
+	acks->asked = false;
+	if (change == DLEND_CHANGE_NEW && !ok)
+		acks->unsure |= BIT(id);
+	if (change != DLEND_CHANGE_NEW && ok) {
+		acks->members &= ~BIT(id);
+		acks->unsure &= ~BIT(id);
 	}
-	return dlend_told_over(told);
+	return dlend_acks_over(acks);
 }
 
-bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced)
+bool dlend_acks_leave(struct dlend_acks *acks, u32 id, bool fenced)
 {
-	if (!fenced && dlend_told_member(told, id))
-		told->members |= DLEND_TOLD_LOST;
-	told->members &= ~BIT(id);
-	told->unsure &= ~BIT(id);
-	return dlend_told_over(told);
+	if (!fenced && dlend_acks_member(acks, id))
+		acks->members |= DLEND_ACKS_LOST;
+	acks->members &= ~BIT(id);
+	acks->unsure &= ~BIT(id);
+	return dlend_acks_over(acks);
 }
 
 /* dma_unmap calls under way */
 
 static bool dlend_unmap_call_over(const struct dlend_unmap_call *r, u64 now_ms)
 {
-	return !r->under_way && now_ms > r->ended_ms + DLEND_SETTLE_MS;
+	return !r->in_flight && now_ms > r->ended_ms + DLEND_SETTLE_MS;
 }
 
 /* The shared entry, for calls for which no other was left. */
@@ -546,16 +546,16 @@ void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64
 		r->gpa = min(r->gpa, gpa);
 		r->last = max(r->last, last);
 	}
-	r->under_way++;
+	r->in_flight++;
 }
 
 void dlend_unmap_calls_end(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms)
 {
 	struct dlend_unmap_call *r = dlend_unmap_calls_find(u, gpa, last);
 
-	if (!r || !r->under_way)
+	if (!r || !r->in_flight)
 		r = dlend_unmap_calls_shared(u);
-	r->under_way--;
+	r->in_flight--;
 	r->ended_ms = now_ms;
 }
 

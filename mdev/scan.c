@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prober: see prober.h.
+ * Scan: see scan.h.
  *
  * It walks upwards through guest-physical addresses.  It pins all that can be pinned, and finds
  * every edge of memory to the page.  How it gets through a hole depends on whether ranges are
@@ -21,7 +21,7 @@
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 
-#include "prober.h"
+#include "scan.h"
 
 #define KIB(n)		((u64)(n) << 10)
 #define MIB(n)		((u64)(n) << 20)
@@ -43,20 +43,20 @@
 
 #define DLEND_PROT_RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
 
-/* -EFAULT comes only from a pin of many pages: see dlend_prober_judge_page(). */
-static bool dlend_prober_is_hole(int err)
+/* -EFAULT comes only from a pin of many pages: see dlend_scan_judge_page(). */
+static bool dlend_scan_is_hole(int err)
 {
 	return err == -EINVAL || err == -ENOENT || err == -EFAULT;
 }
 
 /* The pin failed because of an edge of memory, and the walk goes on. */
-static bool dlend_prober_is_edge(int err)
+static bool dlend_scan_is_edge(int err)
 {
-	return dlend_prober_is_hole(err) || err == -EPERM;
+	return dlend_scan_is_hole(err) || err == -EPERM;
 }
 
 /* The next address above @gpa where PCs have RAM begin. */
-static u64 dlend_prober_next_landmark(u64 gpa)
+static u64 dlend_scan_next_landmark(u64 gpa)
 {
 	if (gpa < KIB(640))			/* VGA's hole, or RAM if there is no VGA */
 		return KIB(640);
@@ -72,13 +72,13 @@ static u64 dlend_prober_next_landmark(u64 gpa)
 }
 
 /* @gpa is in a hole: where to try next. */
-static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
+static u64 dlend_scan_next_step(const struct dlend_scan *p, u64 gpa)
 {
 	if (gpa < MIB(1))
-		return p->where ? ALIGN(gpa + 1, KIB(16)) : dlend_prober_next_landmark(gpa);
+		return p->where ? ALIGN(gpa + 1, KIB(16)) : dlend_scan_next_landmark(gpa);
 	if (p->where || gpa < p->near)
 		return ALIGN(gpa + 1, DLEND_STEP);
-	return dlend_prober_next_landmark(gpa);
+	return dlend_scan_next_landmark(gpa);
 }
 
 /*
@@ -87,7 +87,7 @@ static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
  * of a borrowed device's BAR serves only the guest.  A BAR is a hole.  But the page may also be RAM
  * of a kind that cannot be pinned, and RAM is not a hole.
  */
-static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
+static int dlend_scan_judge_page(struct dlend_scan *p, u64 gpa, int err)
 {
 	if (err != -EFAULT)
 		return err;
@@ -98,20 +98,20 @@ static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
 }
 
 /* Pin pages; or with @try find out whether they can be pinned. */
-static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool try)
+static int dlend_scan_pin(struct dlend_scan *p, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	int err;
 
 	if (p->ops->stop(p->ctx))
 		return -EINTR;
 	err = p->ops->pin(p->ctx, gpa, npages, prot, try);
-	return err && npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
+	return err && npages == 1 ? dlend_scan_judge_page(p, gpa, err) : err;
 }
 
 /* Find out whether a page can be pinned. */
-static int dlend_prober_try_page(struct dlend_prober *p, u64 gpa, u32 prot)
+static int dlend_scan_try_page(struct dlend_scan *p, u64 gpa, u32 prot)
 {
-	return dlend_prober_pin(p, gpa, 1, prot, true);
+	return dlend_scan_pin(p, gpa, 1, prot, true);
 }
 
 /*
@@ -119,17 +119,17 @@ static int dlend_prober_try_page(struct dlend_prober *p, u64 gpa, u32 prot)
  * long the run at their end is, and pin nothing.  This takes one call, or else a bisection.
  * Return: pages in the run, or an error that ends the walk.
  */
-static int dlend_prober_pin_run(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool back)
+static int dlend_scan_pin_run(struct dlend_scan *p, u64 gpa, u32 npages, u32 prot, bool back)
 {
 	u32 lo = 0, hi = npages, count = npages; /* lo pages are done; the edge is before hi */
 	int err;
 
 	for (; count; count = (hi - lo) / 2) {
-		err = dlend_prober_pin(p, dlend_gpa_end(gpa, back ? npages - lo - count : lo),
-				       count, prot, back);
+		err = dlend_scan_pin(p, dlend_gpa_end(gpa, back ? npages - lo - count : lo),
+				     count, prot, back);
 		if (!err)
 			lo += count;
-		else if (dlend_prober_is_edge(err))
+		else if (dlend_scan_is_edge(err))
 			hi = lo + count;
 		else
 			return err;
@@ -141,19 +141,19 @@ static int dlend_prober_pin_run(struct dlend_prober *p, u64 gpa, u32 npages, u32
  * Move @at, where memory is (or the hole before a known run ends), down to where that memory
  * begins, but not below @floor.  Nothing is pinned: the walk does that on its way up.
  */
-static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
+static int dlend_scan_look_back(struct dlend_scan *p, u64 floor, u64 *at)
 {
 	while (*at > floor) {
 		u64 base = max(floor, ALIGN_DOWN(*at - 1, DLEND_CHUNK_BYTES));
 		int ret;
 
 		/* Try one page first: that nearly always fails, and fails fast. */
-		ret = dlend_prober_try_page(p, *at - DLEND_GUEST_PAGE, DLEND_PROT_READ);
+		ret = dlend_scan_try_page(p, *at - DLEND_GUEST_PAGE, DLEND_PROT_READ);
 		if (ret)
-			return dlend_prober_is_edge(ret) ? 0 : ret;
+			return dlend_scan_is_edge(ret) ? 0 : ret;
 		*at -= DLEND_GUEST_PAGE;
-		ret = dlend_prober_pin_run(p, base, (*at - base) / DLEND_GUEST_PAGE,
-					   DLEND_PROT_READ, true);
+		ret = dlend_scan_pin_run(p, base, (*at - base) / DLEND_GUEST_PAGE,
+					 DLEND_PROT_READ, true);
 		if (ret < 0)
 			return ret;
 		*at -= ret * DLEND_GUEST_PAGE;
@@ -169,20 +169,20 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
  * for writing first.
  * Return: pages pinned, or an error.  @hole (out), if none is pinned: @gpa is in a hole.
  */
-static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, bool *hole)
+static int dlend_scan_pin_readonly(struct dlend_scan *p, u64 gpa, u64 end, bool *hole)
 {
 	u32 npages = (end - gpa) / DLEND_GUEST_PAGE, count;
 	int ret = 0;
 
 	for (count = 0; count < npages; count++) {
-		ret = dlend_prober_try_page(p, dlend_gpa_end(gpa, count), DLEND_PROT_RW);
+		ret = dlend_scan_try_page(p, dlend_gpa_end(gpa, count), DLEND_PROT_RW);
 		if (ret != -EPERM)
 			break;
 	}
-	if (ret && !dlend_prober_is_edge(ret))
+	if (ret && !dlend_scan_is_edge(ret))
 		return ret;
-	*hole = dlend_prober_is_hole(ret);
-	ret = dlend_prober_pin_run(p, gpa, count, DLEND_PROT_READ, false);
+	*hole = dlend_scan_is_hole(ret);
+	ret = dlend_scan_pin_run(p, gpa, count, DLEND_PROT_READ, false);
 	if (ret >= 0 && ret < count)	/* not even readable */
 		*hole = true;
 	return ret;
@@ -192,20 +192,20 @@ static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, b
  * *@pos is in memory: pin up to the end of its chunk, or up to an edge.  *@pos moves there.
  * @hole (out): a hole begins there.
  */
-static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit, bool *hole)
+static int dlend_scan_walk_memory(struct dlend_scan *p, u64 *pos, u64 limit, bool *hole)
 {
 	u64 end = min(limit, ALIGN_DOWN(*pos, DLEND_CHUNK_BYTES) + DLEND_CHUNK_BYTES);
 	int ret;
 
 	end = p->ops->edge(p->ctx, *pos, end);
 	*hole = false;
-	ret = dlend_prober_pin_run(p, *pos, (end - *pos) / DLEND_GUEST_PAGE, DLEND_PROT_RW, false);
+	ret = dlend_scan_pin_run(p, *pos, (end - *pos) / DLEND_GUEST_PAGE, DLEND_PROT_RW, false);
 	if (ret < 0)
 		return ret;
 	*pos = dlend_gpa_end(*pos, ret);
 	if (*pos == end)
 		return 0;
-	ret = dlend_prober_pin_readonly(p, *pos, end, hole);
+	ret = dlend_scan_pin_readonly(p, *pos, end, hole);
 	if (ret < 0)
 		return ret;
 	*pos = dlend_gpa_end(*pos, ret);
@@ -218,7 +218,7 @@ static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit,
  * that the walk goes that way again in steps of DLEND_STEP.
  * @begin: where the hole begins.  @floor: from there to *@pos nothing was tried.
  */
-static bool dlend_prober_step_back(struct dlend_prober *p, u64 begin, u64 *floor, u64 *pos)
+static bool dlend_scan_step_back(struct dlend_scan *p, u64 begin, u64 *floor, u64 *pos)
 {
 	if (p->where || *pos < MIB(1) || *pos < p->near || *pos - *floor < DLEND_STEP)
 		return false;
@@ -232,7 +232,7 @@ static bool dlend_prober_step_back(struct dlend_prober *p, u64 begin, u64 *floor
  * *@pos may be in a hole: move it to where the next memory begins, or to @limit.
  * @known: memory is known to begin at @limit.
  */
-static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, bool known)
+static int dlend_scan_walk_hole(struct dlend_scan *p, u64 *pos, u64 limit, bool known)
 {
 	u64 begin = *pos, floor = *pos;	/* nothing from floor on has been tried */
 	int err;
@@ -240,23 +240,23 @@ static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, b
 	for (;;) {
 		if (*pos >= limit) {
 			*pos = limit;
-			if (!known || !dlend_prober_step_back(p, begin, &floor, pos))
+			if (!known || !dlend_scan_step_back(p, begin, &floor, pos))
 				break;
 		}
-		err = dlend_prober_try_page(p, *pos, DLEND_PROT_READ);
-		if (err && !dlend_prober_is_edge(err))
+		err = dlend_scan_try_page(p, *pos, DLEND_PROT_READ);
+		if (err && !dlend_scan_is_edge(err))
 			return err;
 		if (err) {
 			floor = *pos + DLEND_GUEST_PAGE;
-			*pos = dlend_prober_next_step(p, *pos);
-		} else if (!dlend_prober_step_back(p, begin, &floor, pos)) {
+			*pos = dlend_scan_next_step(p, *pos);
+		} else if (!dlend_scan_step_back(p, begin, &floor, pos)) {
 			break;
 		}
 	}
-	return dlend_prober_look_back(p, floor, pos);
+	return dlend_scan_look_back(p, floor, pos);
 }
 
-static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_end)
+static int dlend_scan_walk_range(struct dlend_scan *p, u64 pos, u64 range_end)
 {
 	bool hole = true;	/* perhaps: the first call tells */
 	u64 found = U64_MAX;
@@ -272,12 +272,12 @@ static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_en
 			pos = end;
 			hole = true;
 		} else if (hole) {
-			err = dlend_prober_walk_hole(p, &pos, limit, next < range_end);
+			err = dlend_scan_walk_hole(p, &pos, limit, next < range_end);
 			hole = false;
 			found = pos;
 			continue;
 		} else {
-			err = dlend_prober_walk_memory(p, &pos, limit, &hole);
+			err = dlend_scan_walk_memory(p, &pos, limit, &hole);
 			/* This was memory just now, and none of it can be pinned. */
 			if (!err && hole && pos == found && ++p->flaps > DLEND_MAX_FLAPS)
 				return -EINTR;
@@ -288,7 +288,7 @@ static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_en
 }
 
 /* The first range that ends above @pos and in which RAM may be. */
-static bool dlend_prober_next_range(struct dlend_prober *p, u64 pos, struct dlend_range *range)
+static bool dlend_scan_next_range(struct dlend_scan *p, u64 pos, struct dlend_range *range)
 {
 	*range = (struct dlend_range){ 0, p->max };
 	if (pos >= p->max || (p->where && !dlend_ranges_next(p->where, pos, range)))
@@ -298,23 +298,23 @@ static bool dlend_prober_next_range(struct dlend_prober *p, u64 pos, struct dlen
 	return range->start < range->end;
 }
 
-int dlend_prober_run(struct dlend_prober *p)
+int dlend_scan_run(struct dlend_scan *p)
 {
 	struct dlend_range range = {};
 	int err = 0;
 
 	p->max = ALIGN_DOWN(p->max, DLEND_GUEST_PAGE);
-	while (!err && dlend_prober_next_range(p, range.end, &range))
-		err = dlend_prober_walk_range(p, range.start, range.end);
+	while (!err && dlend_scan_next_range(p, range.end, &range))
+		err = dlend_scan_walk_range(p, range.start, range.end);
 	return err == DLEND_UNPINNABLE ? -EFAULT : err;
 }
 
 /* The first hole from @pos on, where RAM may be. */
-static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend_range *hole)
+static bool dlend_scan_next_hole(struct dlend_scan *p, u64 pos, struct dlend_range *hole)
 {
 	u64 next, end;
 
-	while (dlend_prober_next_range(p, pos, hole)) {
+	while (dlend_scan_next_range(p, pos, hole)) {
 		end = p->ops->known(p->ctx, hole->start, &next);
 		if (end <= hole->start) {
 			hole->end = min(next, hole->end);
@@ -329,17 +329,17 @@ static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend
  * Try half of a look's pages in holes, from *@at on: one page at the beginning of each hole, or
  * with @inside one page at each step within the holes.  After the last hole go on with the first.
  */
-static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, u64 *found,
-				  u32 *tried)
+static int dlend_scan_try_holes(struct dlend_scan *p, u64 *at, bool inside, u64 *found,
+				u32 *tried)
 {
-	u32 most = *tried + DLEND_PROBER_LOOK_CALLS / 2;
+	u32 most = *tried + DLEND_SCAN_LOOK_CALLS / 2;
 	u64 pos = *at, first = *at;
 	struct dlend_range hole;
 	bool round = false;
 	int err = -EINVAL;
 
-	while (dlend_prober_is_edge(err) && *tried < most && !(round && pos >= first)) {
-		if (!dlend_prober_next_hole(p, pos, &hole)) {
+	while (dlend_scan_is_edge(err) && *tried < most && !(round && pos >= first)) {
+		if (!dlend_scan_next_hole(p, pos, &hole)) {
 			if (round)
 				break;
 			round = true;
@@ -347,19 +347,19 @@ static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, 
 			continue;
 		}
 		*found = hole.start;
-		pos = inside ? dlend_prober_next_step(p, hole.start) : hole.end;
-		err = dlend_prober_try_page(p, *found, DLEND_PROT_READ);
+		pos = inside ? dlend_scan_next_step(p, hole.start) : hole.end;
+		err = dlend_scan_try_page(p, *found, DLEND_PROT_READ);
 		(*tried)++;
 	}
 	*at = pos;
 	if (!err || err == DLEND_UNPINNABLE)
 		return 1;
-	return dlend_prober_is_edge(err) ? 0 : err;
+	return dlend_scan_is_edge(err) ? 0 : err;
 }
 
-int dlend_prober_look(struct dlend_prober *p, struct dlend_prober_turn *turn, u64 *found)
+int dlend_scan_look(struct dlend_scan *p, struct dlend_scan_turn *turn, u64 *found)
 {
 	turn->tried = 0;
-	return dlend_prober_try_holes(p, &turn->edge, false, found, &turn->tried) ?:
-	       dlend_prober_try_holes(p, &turn->inside, true, found, &turn->tried);
+	return dlend_scan_try_holes(p, &turn->edge, false, found, &turn->tried) ?:
+	       dlend_scan_try_holes(p, &turn->inside, true, found, &turn->tried);
 }

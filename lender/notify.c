@@ -21,12 +21,12 @@
 #include <dlend/root.h>
 
 #include "lender/lender.h"
-#include "lender/notes.h"
+#include "lender/pending.h"
 
-/* The listeners lock: guards the listeners, their notes, and lend_outbox_granted. */
+/* The listeners lock: guards the listeners, their notes, and lend_notify_granted. */
 static DEFINE_SPINLOCK(lend_listeners_lock);
 /* struct lend_granted */
-static LIST_HEAD(lend_outbox_granted);
+static LIST_HEAD(lend_notify_granted);
 
 /*
  * PLACE messages say where lent devices and this node's NTBs sit: where they join the root complex,
@@ -86,7 +86,7 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 		depth++;
 	place->domain = cpu_to_le32(pci_domain_nr(pdev->bus));
 	place->root_domain = cpu_to_le32(root->domain);
-	place->island = cpu_to_le16(root->island);
+	place->p2p_domain = cpu_to_le16(root->p2p_domain);
 	place->numa = cpu_to_le16(root->numa < 0 ? DLEND_ROOT_NO_NUMA : root->numa);
 	place->payload = cpu_to_le16(root->payload);
 	place->bus = root->bus;
@@ -119,17 +119,17 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 #define LEND_ADMIT_PAUSE_MAX_MS	60000
 
 /* Held from the search for functions that are bound until a link was told of them. */
-static DEFINE_MUTEX(lend_admit_lock);
-static struct dlend_requesters lend_admit_these;
+static DEFINE_MUTEX(lend_requesters_lock);
+static struct dlend_requesters lend_requesters;
 
-static unsigned int lend_admit_pause_ms;
+static unsigned int lend_requesters_pause_ms;
 
 /*
  * The ids that a function's requests may have.  Some devices use those of other functions, too, and
  * a bridge to conventional PCI puts its own id on requests from behind it.  The kernel's
  * pci_for_each_dma_alias() is not for modules; of its special cases, this knows the ordinary ones.
  */
-static void lend_admit_ids(struct pci_dev *pdev, unsigned long *ids)
+static void lend_requesters_ids(struct pci_dev *pdev, unsigned long *ids)
 {
 	struct pci_dev *bridge;
 	unsigned int devfn;
@@ -147,16 +147,16 @@ static void lend_admit_ids(struct pci_dev *pdev, unsigned long *ids)
 }
 
 /* All functions that are bound keep their places.  Return: @fn is one of them.  Admit lock. */
-static bool lend_admit_gather(const struct lend_fn *fn)
+static bool lend_requesters_gather(const struct lend_fn *fn)
 {
 	unsigned int count;
 	struct lend_fn **all = lend_fn_all(&count);
 	bool bound = false;
 
-	memset(&lend_admit_these, 0, sizeof(lend_admit_these));
+	memset(&lend_requesters, 0, sizeof(lend_requesters));
 	for (unsigned int i = 0; i < count; i++) {
 		bound |= all[i] == fn;
-		lend_admit_ids(all[i]->pdev, lend_admit_these.keep);
+		lend_requesters_ids(all[i]->pdev, lend_requesters.keep);
 	}
 	lend_fns_put(all, count);
 	return bound;
@@ -166,20 +166,20 @@ static bool lend_admit_gather(const struct lend_fn *fn)
  * Let requests of a function pass over a link. Return: 0; -EAGAIN try again; or it cannot use this
  * link, and the log says why.
  */
-static int lend_admit(const struct lend_fn *fn, struct dlend_link *link)
+static int lend_requesters_add(const struct lend_fn *fn, struct dlend_link *link)
 {
 	int err;
 
-	guard(mutex)(&lend_admit_lock);
+	guard(mutex)(&lend_requesters_lock);
 	/* The function is being unbound, and is not offered any more. */
-	if (!lend_admit_gather(fn))
+	if (!lend_requesters_gather(fn))
 		return 0;
-	lend_admit_ids(fn->pdev, lend_admit_these.add);
-	err = dlend_link_admit(link, &lend_admit_these);
+	lend_requesters_ids(fn->pdev, lend_requesters.add);
+	err = dlend_link_set_requesters(link, &lend_requesters);
 	if (err == -ENOSPC)
 		pci_err(fn->pdev, "not lent over link %s: it needs %u of the %u places in its switch's table of requesters, and %u are free; take other devices back, then it is lent by itself\n",
-			dlend_link_name(link), lend_admit_these.needed, lend_admit_these.places,
-			lend_admit_these.free);
+			dlend_link_name(link), lend_requesters.needed, lend_requesters.places,
+			lend_requesters.free);
 	else if (err && err != -EAGAIN && err != -ENODEV)
 		pci_err(fn->pdev, "not lent over link %s: its switch does not take it as a requester (%d)\n",
 			dlend_link_name(link), err);
@@ -187,9 +187,9 @@ static int lend_admit(const struct lend_fn *fn, struct dlend_link *link)
 }
 
 /* Admit lock. */
-static int lend_admit_tell(struct dlend_link *link, void *arg)
+static int lend_requesters_tell(struct dlend_link *link, void *arg)
 {
-	int err = dlend_link_admit(link, &lend_admit_these);
+	int err = dlend_link_set_requesters(link, &lend_requesters);
 	bool *again = arg;
 
 	/* Hardware that goes was told that no requests pass any more. */
@@ -197,23 +197,23 @@ static int lend_admit_tell(struct dlend_link *link, void *arg)
 	return 0;
 }
 
-static void lend_admit_work(struct work_struct *work)
+static void lend_requesters_work(struct work_struct *work)
 {
 	bool again = false;
 
-	mutex_lock(&lend_admit_lock);
-	lend_admit_gather(NULL);
-	dlend_links_each(false, lend_admit_tell, &again);
-	mutex_unlock(&lend_admit_lock);
+	mutex_lock(&lend_requesters_lock);
+	lend_requesters_gather(NULL);
+	dlend_links_each(false, lend_requesters_tell, &again);
+	mutex_unlock(&lend_requesters_lock);
 	if (!again)
 		return;
 	queue_delayed_work(lend_wq, to_delayed_work(work),
-			   msecs_to_jiffies(READ_ONCE(lend_admit_pause_ms)));
-	WRITE_ONCE(lend_admit_pause_ms,
-		   min(2 * READ_ONCE(lend_admit_pause_ms), LEND_ADMIT_PAUSE_MAX_MS));
+			   msecs_to_jiffies(READ_ONCE(lend_requesters_pause_ms)));
+	WRITE_ONCE(lend_requesters_pause_ms,
+		   min(2 * READ_ONCE(lend_requesters_pause_ms), LEND_ADMIT_PAUSE_MAX_MS));
 }
 
-static DECLARE_DELAYED_WORK(lend_admit_telling, lend_admit_work);
+static DECLARE_DELAYED_WORK(lend_requesters_telling, lend_requesters_work);
 
 /**
  * struct lend_news - messages about one function
@@ -327,7 +327,7 @@ static u64 lend_peer_list_granted(u16 to, u16 reader)
 	u64 bytes = 0;
 
 	spin_lock(&lend_listeners_lock);
-	list_for_each_entry(granted, &lend_outbox_granted, node)
+	list_for_each_entry(granted, &lend_notify_granted, node)
 		if (granted->to == to && granted->borrower != reader)
 			bytes += granted->bytes;
 	spin_unlock(&lend_listeners_lock);
@@ -371,7 +371,7 @@ static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
  * @saying: function whose offer is being posted: its mark is clear (listeners lock)
  * @everything: all offers have to be told, and which nodes this node has links to (listeners lock)
  * @peers: it has to be told which nodes this node has links to
- * @over: lend_outbox_close() waits: post nothing more
+ * @over: lend_notify_close() waits: post nothing more
  * @notes: messages that have to arrive, in this order (listeners lock)
  * @waiting: how many
  * @work: posts
@@ -383,18 +383,18 @@ struct lend_listener {
 	const struct lend_fn *saying;
 	bool everything, peers, over;
 	struct list_head notes;
-	struct lend_notes waiting;
+	struct lend_pending waiting;
 	struct work_struct work;
 };
 
 /*
- * struct lend_note - a message that has to arrive
+ * struct lend_pending_msg - a message that has to arrive
  * @node: in the listener's list
  * @session: session of the link in which it has to arrive; it is dropped when that is over
  * @lost: it says that a map was lost
  * @msg: message
  */
-struct lend_note {
+struct lend_pending_msg {
 	struct list_head node;
 	u64 session;
 	bool lost;
@@ -406,7 +406,7 @@ static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
 
 /* Marks */
 
-void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what)
+void lend_notify_fn(struct lend_fn *fn, enum lend_tell what)
 {
 	struct lend_listener *l;
 
@@ -418,13 +418,13 @@ void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what)
 	spin_unlock(&lend_listeners_lock);
 }
 
-void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what)
+void lend_notify_group(struct lend_group *group, enum lend_tell what)
 {
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		lend_outbox_tell(w.fn, what);
+		lend_notify_fn(w.fn, what);
 }
 
-void lend_outbox_tell_peers(void)
+void lend_notify_peers(void)
 {
 	struct lend_listener *l;
 
@@ -436,20 +436,20 @@ void lend_outbox_tell_peers(void)
 	spin_unlock(&lend_listeners_lock);
 }
 
-void lend_outbox_grant(struct lend_granted *granted)
+void lend_notify_grant(struct lend_granted *granted)
 {
 	spin_lock(&lend_listeners_lock);
-	list_add_tail(&granted->node, &lend_outbox_granted);
+	list_add_tail(&granted->node, &lend_notify_granted);
 	spin_unlock(&lend_listeners_lock);
-	lend_outbox_tell_peers();
+	lend_notify_peers();
 }
 
-void lend_outbox_ungrant(struct lend_granted *granted)
+void lend_notify_ungrant(struct lend_granted *granted)
 {
 	spin_lock(&lend_listeners_lock);
 	list_del(&granted->node);
 	spin_unlock(&lend_listeners_lock);
-	lend_outbox_tell_peers();
+	lend_notify_peers();
 }
 
 /* Listeners lock. */
@@ -463,7 +463,7 @@ static struct lend_listener *lend_listener_find(const struct dlend_link *link)
 	return NULL;
 }
 
-bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link)
+bool lend_notify_offers_done(const struct lend_group *group, const struct dlend_link *link)
 {
 	const struct lend_listener *l;
 	bool told;
@@ -477,7 +477,7 @@ bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_
 	return told;
 }
 
-void lend_outbox_subscribe(const struct dlend_link *link)
+void lend_notify_subscribe(const struct dlend_link *link)
 {
 	struct lend_listener *l;
 
@@ -492,14 +492,14 @@ void lend_outbox_subscribe(const struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 }
 
-void lend_outbox_unbound(void)
+void lend_notify_unbound(void)
 {
 	unsigned int count;
 	struct lend_fn **all = lend_fn_all(&count);
 	struct lend_listener *l;
 
-	WRITE_ONCE(lend_admit_pause_ms, LEND_ADMIT_PAUSE_MS);
-	mod_delayed_work(lend_wq, &lend_admit_telling, 0);
+	WRITE_ONCE(lend_requesters_pause_ms, LEND_ADMIT_PAUSE_MS);
+	mod_delayed_work(lend_wq, &lend_requesters_telling, 0);
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		for (unsigned int i = 0; i < count; i++)
@@ -514,7 +514,7 @@ void lend_outbox_unbound(void)
 /* Notes */
 
 /* Return: 0; -ENOENT there is no listener; -ENOBUFS too many notes wait there. */
-static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
+static int lend_pending_msg_add(const struct dlend_link *link, struct lend_pending_msg *note)
 {
 	struct lend_listener *l;
 	int ret = -ENOENT;
@@ -522,7 +522,7 @@ static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 	spin_lock(&lend_listeners_lock);
 	l = lend_listener_find(link);
 	if (l)
-		ret = lend_notes_add(&l->waiting, note->lost) ? 0 : -ENOBUFS;
+		ret = lend_pending_add(&l->waiting, note->lost) ? 0 : -ENOBUFS;
 	if (!ret) {
 		list_add_tail(&note->node, &l->notes);
 		queue_work(lend_wq, &l->work);
@@ -531,25 +531,25 @@ static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 	return ret;
 }
 
-void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
+void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	/*
 	 * This must not fail: a slot of the peer may be in quarantine until the message arrives.
 	 * It must not wait for I/O: a fence may wait for the caller's locks, see
 	 * lend_request_message().
 	 */
-	struct lend_note *note = kzalloc_obj(*note, GFP_NOIO | __GFP_NOFAIL);
+	struct lend_pending_msg *note = kzalloc_obj(*note, GFP_NOIO | __GFP_NOFAIL);
 	struct dlend_session_ref now = dlend_session_now(link);
 	int ret;
 
 	note->session = now.session;
 	note->msg = *msg;
 	note->lost = le16_to_cpu(msg->type) == DLEND_MSG_P2P_LOST;
-	ret = lend_note_add(link, note);
+	ret = lend_pending_msg_add(link, note);
 	if (ret == -ENOENT && dlend_session_live(&now)) {
 		/* A peer may ask for something before link_up() was called here. */
-		lend_outbox_open(link);
-		ret = lend_note_add(link, note);
+		lend_notify_open(link);
+		ret = lend_pending_msg_add(link, note);
 	}
 	if (!ret)
 		return;
@@ -558,13 +558,13 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 		dlend_link_restart(&now, "peer takes no messages: too many wait for it");
 }
 
-static int lend_outbox_note_to(struct dlend_link *link, void *msg)
+static int lend_notify_note_to(struct dlend_link *link, void *msg)
 {
-	lend_outbox_note(link, msg);
+	lend_notify_queue(link, msg);
 	return 0;
 }
 
-void lend_outbox_withdraw(struct lend_fn *fn)
+void lend_notify_withdraw(struct lend_fn *fn)
 {
 	struct dlend_msg msg;
 
@@ -573,32 +573,32 @@ void lend_outbox_withdraw(struct lend_fn *fn)
 	WRITE_ONCE(fn->gone, true);
 	mutex_unlock(&lend_offer_lock);
 	dlend_msg_init(&msg, DLEND_MSG_WITHDRAW, &fn->addr, 0, 0);
-	dlend_links_each(true, lend_outbox_note_to, &msg);
+	dlend_links_each(true, lend_notify_note_to, &msg);
 }
 
 /* The first note.  It stays in the list until it was posted, and only @l's work takes it out. */
-static struct lend_note *lend_note_first(struct lend_listener *l)
+static struct lend_pending_msg *lend_pending_msg_first(struct lend_listener *l)
 {
-	struct lend_note *note;
+	struct lend_pending_msg *note;
 
 	spin_lock(&lend_listeners_lock);
-	note = list_first_entry_or_null(&l->notes, struct lend_note, node);
+	note = list_first_entry_or_null(&l->notes, struct lend_pending_msg, node);
 	spin_unlock(&lend_listeners_lock);
 	return note;
 }
 
-static void lend_note_drop(struct lend_listener *l, struct lend_note *note)
+static void lend_pending_msg_drop(struct lend_listener *l, struct lend_pending_msg *note)
 {
 	spin_lock(&lend_listeners_lock);
 	list_del(&note->node);
-	lend_notes_del(&l->waiting, note->lost);
+	lend_pending_del(&l->waiting, note->lost);
 	spin_unlock(&lend_listeners_lock);
 	kfree(note);
 }
 
 /*
  * Posting, in the work of one listener.  All functions below return 0; -ETIMEDOUT the peer takes no
- * message now; -ENOTCONN the session is over, or lend_outbox_close() waits.
+ * message now; -ENOTCONN the session is over, or lend_notify_close() waits.
  */
 
 static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
@@ -608,14 +608,14 @@ static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
 
 static int lend_listener_say_notes(struct lend_listener *l)
 {
-	struct lend_note *note;
+	struct lend_pending_msg *note;
 	int ret = 0;
 
-	while (!ret && (note = lend_note_first(l))) {
+	while (!ret && (note = lend_pending_msg_first(l))) {
 		if (note->session == l->to.session)
 			ret = lend_listener_post(l, &note->msg);
 		if (!ret)
-			lend_note_drop(l, note);
+			lend_pending_msg_drop(l, note);
 	}
 	return ret;
 }
@@ -697,7 +697,7 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 }
 
 /*
- * Take the mark of an offer.  lend_outbox_offers_told() counts the offer as unheard until
+ * Take the mark of an offer.  lend_notify_offers_done() counts the offer as unheard until
  * @l->saying is NULL again.
  */
 static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn)
@@ -715,9 +715,10 @@ static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn
  * Before a peer hears of a function, the link's hardware lets the function's requests pass.  If it
  * does not, the peer does not hear of the function.  Return: 0, or -EAGAIN.
  */
-static int lend_listener_admit(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
+static int lend_listener_add_requesters(struct lend_listener *l, struct lend_fn *fn,
+					struct lend_news *news)
 {
-	int err = news->offer ? lend_admit(fn, l->to.link) : 0;
+	int err = news->offer ? lend_requesters_add(fn, l->to.link) : 0;
 
 	if (err == -EAGAIN)
 		return err;
@@ -739,7 +740,7 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 	news.offer = lend_listener_take_offer(l, fn);
 	news.state = test_and_clear_bit(l->number, &fn->unheard[LEND_TELL_STATE]) && !news.offer;
 	lend_offer_read(fn, dlend_link_peer(l->to.link), &news);
-	ret = lend_listener_admit(l, fn, &news);
+	ret = lend_listener_add_requesters(l, fn, &news);
 	/*
 	 * The notes from before the state was read come first: the holder of a lease hears of a PCI
 	 * error before it hears that the error has ended the lease (lend_lease_error()).
@@ -797,7 +798,7 @@ static void lend_listener_work(struct work_struct *work)
 		queue_work(lend_wq, &l->work);
 }
 
-void lend_outbox_open(struct dlend_link *link)
+void lend_notify_open(struct dlend_link *link)
 {
 	struct lend_listener *l = kzalloc_obj(*l, GFP_NOIO | __GFP_NOFAIL);
 	bool there;
@@ -824,7 +825,7 @@ void lend_outbox_open(struct dlend_link *link)
 	kfree(l);
 }
 
-void lend_outbox_close(struct dlend_link *link)
+void lend_notify_close(struct dlend_link *link)
 {
 	struct lend_listener *l;
 	unsigned int waited;
@@ -846,7 +847,8 @@ void lend_outbox_close(struct dlend_link *link)
 	cancel_work_sync(&l->work);
 	untold = l->waiting.all;
 	while (l->waiting.all)
-		lend_note_drop(l, list_first_entry(&l->notes, struct lend_note, node));
+		lend_pending_msg_drop(l,
+				      list_first_entry(&l->notes, struct lend_pending_msg, node));
 	spin_lock(&lend_listeners_lock);
 	__clear_bit(l->number, lend_listener_numbers);
 	spin_unlock(&lend_listeners_lock);
@@ -858,9 +860,9 @@ void lend_outbox_close(struct dlend_link *link)
 	kfree(l);
 }
 
-void lend_outbox_exit(void)
+void lend_notify_exit(void)
 {
 	WARN_ON(!list_empty(&lend_listeners));
-	flush_delayed_work(&lend_admit_telling);
-	cancel_delayed_work_sync(&lend_admit_telling);
+	flush_delayed_work(&lend_requesters_telling);
+	cancel_delayed_work_sync(&lend_requesters_telling);
 }

@@ -4,7 +4,7 @@
  * memory was taken away and may come back.
  *
  * A chunk is a run of pages that were pinned together.  They are unpinned together, too; or in
- * parts, if VFIO takes away a mapping that ends within the chunk (dlend_books_split()).  An extent
+ * parts, if VFIO takes away a mapping that ends within the chunk (dlend_pinned_split()).  An extent
  * is a run of guest-physical addresses that has one slot in the aperture and one mapping at each
  * lender.  It never crosses a multiple of 1 GiB.  So a DIMM has extents that nothing else is in,
  * and IOMMU pages of 1 GiB are possible.  A chunk that is in no extent (yet) is loose.
@@ -14,15 +14,15 @@
  *
  * The VMM does not say whether memory that it takes away will come back, nor when.  Below 4 GiB a
  * chipset has registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again
- * at once.  So for memory below 4 GiB the books remember how much there was.  If a probe finds
+ * at once.  So for memory below 4 GiB the pin table remembers how much there was.  If a scan finds
  * less, it came too early, or the memory is really gone.  Above 4 GiB there are no such registers:
  * memory that goes there was unplugged, and a guest stops using memory before it is unplugged.
  *
  * Pure logic: takes no locks, reads no clock, and knows nothing of VFIO or IOMMUs.  The caller
  * serialises all calls about one object.
  */
-#ifndef DLEND_MDEV_BOOKS_H
-#define DLEND_MDEV_BOOKS_H
+#ifndef DLEND_MDEV_PINNED_H
+#define DLEND_MDEV_PINNED_H
 
 #include <linux/bits.h>
 #include <linux/list.h>
@@ -34,96 +34,96 @@
  * Who was told of an extent: which members' lenders have mapped it, or may have.
  *
  * A member is the part that one lease (one borrowed device) has in the memory of its VM.  Members
- * have numbers, 0 to DLEND_TOLD_MAX - 1.  Each member's lender has a separate IOMMU domain, and
+ * have numbers, 0 to DLEND_ACKS_MAX - 1.  Each member's lender has a separate IOMMU domain, and
  * gets separate messages about each extent.
  */
 
-/* The most members; bit DLEND_TOLD_MAX of struct dlend_told.members has another meaning. */
-#define DLEND_TOLD_MAX	31u
+/* The most members; bit DLEND_ACKS_MAX of struct dlend_acks.members has another meaning. */
+#define DLEND_ACKS_MAX	31u
 
 /* A member has left, and its lender never said that it unmapped the extent. */
-#define DLEND_TOLD_LOST	BIT(DLEND_TOLD_MAX)
+#define DLEND_ACKS_LOST	BIT(DLEND_ACKS_MAX)
 
 /* What a message tells a lender about an extent */
-enum dlend_news {
-	DLEND_NEWS_GONE,	/* unmap it: it has left the books */
-	DLEND_NEWS_UNSURE,	/* unmap it: the lender may or may not have got the last NEW */
-	DLEND_NEWS_NEW		/* map it */
+enum dlend_change {
+	DLEND_CHANGE_GONE,	/* unmap it: it has left the pin table */
+	DLEND_CHANGE_UNSURE,	/* unmap it: the lender may or may not have got the last NEW */
+	DLEND_CHANGE_NEW		/* map it */
 };
 
 /**
- * struct dlend_told - who was told of one extent; all zero: no member
- * @members: a bit for each member whose lender maps the extent, or may map it; DLEND_TOLD_LOST
+ * struct dlend_acks - who was told of one extent; all zero: no member
+ * @members: a bit for each member whose lender maps the extent, or may map it; DLEND_ACKS_LOST
  * @unsure: a bit for each of these members whose lender may have it or not: the answer to NEW did
  *	not come, or was an error
  * @asked: the extent is in the message that is under way
  */
-struct dlend_told {
+struct dlend_acks {
 	u32 members, unsure;
 	bool asked;
 };
 
 /**
- * dlend_told_anybody - may any lender have it, or have had it when its member left? Context: any.
+ * dlend_acks_any - may any lender have it, or have had it when its member left? Context: any.
  */
-static inline bool dlend_told_anybody(const struct dlend_told *told)
+static inline bool dlend_acks_any(const struct dlend_acks *acks)
 {
-	return told->members;
+	return acks->members;
 }
 
-/** dlend_told_member - may the lender of member @id have it? Context: any. */
-static inline bool dlend_told_member(const struct dlend_told *told, u32 id)
+/** dlend_acks_member - may the lender of member @id have it? Context: any. */
+static inline bool dlend_acks_member(const struct dlend_acks *acks, u32 id)
 {
-	return told->members & BIT(id);
+	return acks->members & BIT(id);
 }
 
-/** dlend_told_lost - has a member left whose lender never gave it up? Context: any. */
-static inline bool dlend_told_lost(const struct dlend_told *told)
+/** dlend_acks_lost - has a member left whose lender never gave it up? Context: any. */
+static inline bool dlend_acks_lost(const struct dlend_acks *acks)
 {
-	return told->members & DLEND_TOLD_LOST;
+	return acks->members & DLEND_ACKS_LOST;
 }
 
 /**
- * dlend_told_due - must a lender hear some news?
- * @told: (in) who was told so far
- * @news: (in) what; DLEND_NEWS_GONE is asked only of an extent that has left the books
+ * dlend_acks_due - must a lender hear some news?
+ * @acks: (in) who was told so far
+ * @change: (in) what; DLEND_CHANGE_GONE is asked only of an extent that has left the pin table
  * @id: (in) member whose lender is to be told
  *
  * Context: any. Return: true if it must.
  */
-bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id);
+bool dlend_acks_due(const struct dlend_acks *acks, enum dlend_change change, u32 id);
 
 /**
- * dlend_told_ask - the extent goes into a message; from now on the lender may have heard of it
- * @told: (in, out) who was told so far
- * @news: (in) what the message says
+ * dlend_acks_ask - the extent goes into a message; from now on the lender may have heard of it
+ * @acks: (in, out) who was told so far
+ * @change: (in) what the message says
  * @id: (in) member whose lender it goes to
  *
  * Context: any.
  */
-void dlend_told_ask(struct dlend_told *told, enum dlend_news news, u32 id);
+void dlend_acks_ask(struct dlend_acks *acks, enum dlend_change change, u32 id);
 
 /**
- * dlend_told_answer - the message is over
- * @told: (in, out) who was told so far; left alone if the extent was in no message
- * @news: (in) what the message said
+ * dlend_acks_answer - the message is over
+ * @acks: (in, out) who was told so far; left alone if the extent was in no message
+ * @change: (in) what the message said
  * @id: (in) member whose lender it went to
  * @ok: (in) the lender has acknowledged it
  *
  * Context: any. Return: true if no member's lender can have the extent any more.
  */
-bool dlend_told_answer(struct dlend_told *told, enum dlend_news news, u32 id, bool ok);
+bool dlend_acks_answer(struct dlend_acks *acks, enum dlend_change change, u32 id, bool ok);
 
 /**
- * dlend_told_leave - a member's lease is over
- * @told: (in, out) who was told so far
+ * dlend_acks_leave - a member's lease is over
+ * @acks: (in, out) who was told so far
  * @id: (in) member
  * @fenced: (in) its lender has said that the device is returned.  If not, the device may reach the
- *	extent's slot until the session ends: DLEND_TOLD_LOST
+ *	extent's slot until the session ends: DLEND_ACKS_LOST
  *
  * Context: any. Return: true if no other member's lender can have the extent.
  */
-bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
+bool dlend_acks_leave(struct dlend_acks *acks, u32 id, bool fenced);
 
 #define DLEND_EXTENT_MAX	BIT_ULL(30)
 
@@ -138,8 +138,8 @@ bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
 
 /**
  * struct dlend_chunk - pages that were pinned together, or a part of them
- * @rb: among the chunks of the books
- * @node: in a list of chunks that left the books
+ * @rb: among the chunks of the pin table
+ * @node: in a list of chunks that left the pin table
  * @subtree_last: the interval tree's
  * @extent: extent that it is in, NULL: loose
  * @gpa: guest-physical address
@@ -182,18 +182,18 @@ static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
 
 /**
  * struct dlend_extent - one slot, one mapping at each lender
- * @rb: among the extents of the books
- * @node: in a list of dead ones (which have left the books)
+ * @rb: among the extents of the pin table
+ * @node: in a list of dead ones (which have left the pin table)
  * @subtree_last: the interval tree's
  * @gpa: guest-physical address
  * @size: bytes
  * @prot: DLEND_PROT_*, as all its chunks have
- * @told: members whose lenders were told of it; while there are any, @slot stays reserved
+ * @acks: members whose lenders were told of it; while there are any, @slot stays reserved
  * @build: number of the build that made it
  * @pinned: bytes of chunks in it; less than @size where memory has gone
- * @slot: slot in the aperture, NULL while it has none; for the user of the books
+ * @slot: slot in the aperture, NULL while it has none; for the user of the pin table
  * @offset: offset of @slot
- * @cookie: for @slot in quarantine; for the user of the books
+ * @cookie: for @slot in quarantine; for the user of the pin table
  */
 struct dlend_extent {
 	union {
@@ -204,7 +204,7 @@ struct dlend_extent {
 	u64 gpa;
 	u64 size;
 	u32 prot;
-	struct dlend_told told;
+	struct dlend_acks acks;
 	u32 build;
 	u64 pinned;
 	void *slot;
@@ -243,10 +243,10 @@ struct dlend_block {
  * the VMM's control group: it would end the VMM, whose pinned memory stays until the thread that
  * waits has unpinned it.
  */
-#define DLEND_BOOKS_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL)
+#define DLEND_PINNED_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL)
 
 /**
- * struct dlend_books - books of one guest
+ * struct dlend_pinned - books of one guest
  * @by_gpa: chunks
  * @extent_by_gpa: extents, without dead ones
  * @low: memory that firmware may take away and give back, GiB by GiB
@@ -257,107 +257,107 @@ struct dlend_block {
  * @pinned_bytes: bytes of all chunks
  * @scattered_bytes: bytes of the chunks whose pages are not contiguous
  */
-struct dlend_books {
+struct dlend_pinned {
 	struct rb_root_cached by_gpa, extent_by_gpa;
 	struct dlend_block low[DLEND_REMAP_BLOCKS];
 	u64 chunks, extents, most, window_bytes;
 	u64 pinned_bytes, scattered_bytes;
 };
 
-/** dlend_books_init - make @x empty books. Context: any. */
-void dlend_books_init(struct dlend_books *x);
+/** dlend_pinned_init - make @x an empty pin table. Context: any. */
+void dlend_pinned_init(struct dlend_pinned *x);
 
 /**
- * dlend_books_add - enter a chunk that was pinned
- * @x: (in, out) books
+ * dlend_pinned_add - enter a chunk that was pinned
+ * @x: (in, out) pin table
  * @chunk: (in, out) its gpa, npages, prot, pfn, pages, owner and build are filled in; becomes loose
  *
  * Context: any. Return: 0; -EEXIST it overlaps another chunk; -EINVAL it is empty, or crosses a
  * multiple of DLEND_CHUNK_BYTES; -EDQUOT more than @x->most would be pinned.
  */
-int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk);
+int dlend_pinned_add(struct dlend_pinned *x, struct dlend_chunk *chunk);
 
-/** dlend_books_find - the first chunk that ends above @gpa, or NULL. Context: any. */
-struct dlend_chunk *dlend_books_find(struct dlend_books *x, u64 gpa);
+/** dlend_pinned_find - the first chunk that ends above @gpa, or NULL. Context: any. */
+struct dlend_chunk *dlend_pinned_find(struct dlend_pinned *x, u64 gpa);
 
-/** dlend_books_next - the chunk that follows @chunk, or NULL. Context: any. */
-struct dlend_chunk *dlend_books_next(struct dlend_books *x, struct dlend_chunk *chunk);
-
-/**
- * dlend_books_find_owned - the first chunk of @owner that ends above @gpa, or NULL. Context: any.
- */
-struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const void *owner);
+/** dlend_pinned_next - the chunk that follows @chunk, or NULL. Context: any. */
+struct dlend_chunk *dlend_pinned_next(struct dlend_pinned *x, struct dlend_chunk *chunk);
 
 /**
- * dlend_books_next_extent - the first extent that begins at @gpa or above, or NULL. Context: any.
+ * dlend_pinned_find_owned - the first chunk of @owner that ends above @gpa, or NULL. Context: any.
  */
-struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa);
+struct dlend_chunk *dlend_pinned_find_owned(struct dlend_pinned *x, u64 gpa, const void *owner);
+
+/**
+ * dlend_pinned_next_extent - the first extent that begins at @gpa or above, or NULL. Context: any.
+ */
+struct dlend_extent *dlend_pinned_next_extent(struct dlend_pinned *x, u64 gpa);
 
 /* The next extent from *@gpa on, which moves to its end; or NULL. */
-static inline struct dlend_extent *dlend_books_walk(struct dlend_books *x, u64 *gpa)
+static inline struct dlend_extent *dlend_pinned_walk(struct dlend_pinned *x, u64 *gpa)
 {
-	struct dlend_extent *extent = dlend_books_next_extent(x, *gpa);
+	struct dlend_extent *extent = dlend_pinned_next_extent(x, *gpa);
 
 	if (extent)
 		*gpa = dlend_extent_end(extent);
 	return extent;
 }
 
-/** dlend_books_owned - bytes in chunks of @owner. Context: any. */
-u64 dlend_books_owned(struct dlend_books *x, const void *owner);
+/** dlend_pinned_owned - bytes in chunks of @owner. Context: any. */
+u64 dlend_pinned_owned(struct dlend_pinned *x, const void *owner);
 
-/** dlend_books_bytes - kernel memory that @x needs for what is in it. Context: any. */
-u64 dlend_books_bytes(const struct dlend_books *x);
+/** dlend_pinned_table_bytes - kernel memory that @x needs for what is in it. Context: any. */
+u64 dlend_pinned_table_bytes(const struct dlend_pinned *x);
 
 /**
- * dlend_books_known - is an address pinned?
- * @x: (in) books
+ * dlend_pinned_known - is an address pinned?
+ * @x: (in) pin table
  * @gpa: (in) address
  * @next: (out) the next pinned address above the run, or above @gpa if it is not pinned; U64_MAX if
  *	there is none
  *
  * Context: any. Return: the end (exclusive) of the pinned run that @gpa is in, or 0.
  */
-u64 dlend_books_known(struct dlend_books *x, u64 gpa, u64 *next);
+u64 dlend_pinned_known(struct dlend_pinned *x, u64 gpa, u64 *next);
 
 /**
- * dlend_books_take - move a chunk out of the books
- * @x: (in, out) books
+ * dlend_pinned_take - move a chunk out of the pin table
+ * @x: (in, out) pin table
  * @chunk: (in, out) chunk; it still points to its extent, which has that much less pinned
  * @out: (in, out) list that it is appended to
  *
  * Context: any.
  */
-void dlend_books_take(struct dlend_books *x, struct dlend_chunk *chunk, struct list_head *out);
+void dlend_pinned_take(struct dlend_pinned *x, struct dlend_chunk *chunk, struct list_head *out);
 
 /**
- * dlend_books_take_range - move every chunk that touches a range out of the books
- * @x: (in, out) books
+ * dlend_pinned_take_range - move every chunk that touches a range out of the pin table
+ * @x: (in, out) pin table
  * @gpa: (in) first address
  * @last: (in) last address
  * @out: (in, out) list that they are appended to, by address
  *
  * Context: any. Return: how many.
  */
-u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list_head *out);
+u64 dlend_pinned_take_range(struct dlend_pinned *x, u64 gpa, u64 last, struct list_head *out);
 
-/** dlend_books_take_build - as dlend_books_take_range(), every chunk of @build. Context: any. */
-u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out);
+/** dlend_pinned_take_build - as dlend_pinned_take_range(), every chunk of @build. Context: any. */
+u64 dlend_pinned_take_build(struct dlend_pinned *x, u32 build, struct list_head *out);
 
 /**
- * dlend_books_split - let no chunk lie across an address
- * @x: (in, out) books
+ * dlend_pinned_split - let no chunk lie across an address
+ * @x: (in, out) pin table
  * @gpa: (in) address, of a page; VFIO can unpin up to there, and from there on
  *
  * Both parts are pinned, mapped and in an extent as the whole was.  Without memory nothing is done.
  *
  * Context: may sleep.
  */
-void dlend_books_split(struct dlend_books *x, u64 gpa);
+void dlend_pinned_split(struct dlend_pinned *x, u64 gpa);
 
 /**
- * dlend_books_returns - if a range is taken away, may some of it come back at once?
- * @x: (in) books
+ * dlend_pinned_returns - if a range is taken away, may some of it come back at once?
+ * @x: (in) pin table
  * @gpa: (in) first address
  * @last: (in) last address
  *
@@ -365,25 +365,25 @@ void dlend_books_split(struct dlend_books *x, u64 gpa);
  * if a chunk lies across an edge of the range still, because then it goes as a whole.  False: it
  * was unplugged: no device has to wait, and all other memory stands as before.
  */
-bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
+bool dlend_pinned_returns(struct dlend_pinned *x, u64 gpa, u64 last);
 
 /**
- * dlend_books_lose - as dlend_books_take_range(), for memory that was taken away by the VMM
- * @x: (in, out) books
+ * dlend_pinned_lose - as dlend_pinned_take_range(), for memory that was taken away by the VMM
+ * @x: (in, out) pin table
  * @gpa: (in) first address
  * @last: (in) last address
  * @now_ms: (in) time, of any clock
  * @out: (in, out) list that the chunks are appended to, by address
  *
- * The books expect back what may come back.
+ * The pin table expects back what may come back.
  *
  * Context: any. Return: how many chunks.
  */
-u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out);
+u64 dlend_pinned_lose(struct dlend_pinned *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out);
 
 /**
- * dlend_books_missing - how much was lost, has not come back, and may still do so?
- * @x: (in) books
+ * dlend_pinned_missing - how much was lost, has not come back, and may still do so?
+ * @x: (in) pin table
  * @now_ms: (in) time, of the same clock
  *
  * Only amounts are compared, GiB by GiB: memory that came back otherwise (read-only, with other
@@ -391,14 +391,14 @@ u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struc
  *
  * Context: any. Return: bytes.
  */
-u64 dlend_books_missing(const struct dlend_books *x, u64 now_ms);
+u64 dlend_pinned_missing(const struct dlend_pinned *x, u64 now_ms);
 
-/** dlend_books_accept - from now on nothing is expected back; @now_ms: time. Context: any. */
-void dlend_books_accept(struct dlend_books *x, u64 now_ms);
+/** dlend_pinned_accept - from now on nothing is expected back; @now_ms: time. Context: any. */
+void dlend_pinned_accept(struct dlend_pinned *x, u64 now_ms);
 
 /**
- * dlend_books_edge - where does the next extent begin or end?
- * @x: (in) books
+ * dlend_pinned_edge - where does the next extent begin or end?
+ * @x: (in) pin table
  * @gpa: (in) address
  * @end: (in) address above it
  *
@@ -406,21 +406,21 @@ void dlend_books_accept(struct dlend_books *x, u64 now_ms);
  *
  * Context: any. Return: the first edge above @gpa and below @end, or @end.
  */
-u64 dlend_books_edge(struct dlend_books *x, u64 gpa, u64 end);
+u64 dlend_pinned_edge(struct dlend_pinned *x, u64 gpa, u64 end);
 
 /**
- * dlend_books_torn - would dlend_books_settle() take chunks that stand out of their extent?
- * @x: (in) books
+ * dlend_pinned_torn - would dlend_pinned_settle() take chunks that stand out of their extent?
+ * @x: (in) pin table
  *
  * Chunks that stand may leave a window only while no guest can use it: shut the gates before.
  *
  * Context: any.
  */
-bool dlend_books_torn(struct dlend_books *x);
+bool dlend_pinned_torn(struct dlend_pinned *x);
 
 /**
- * dlend_books_settle - after a probe: which extents stay as they are?
- * @x: (in, out) books
+ * dlend_pinned_settle - after a scan: which extents stay as they are?
+ * @x: (in, out) pin table
  * @dead: (in, out) list that the others are moved to
  *
  * A loose chunk that lies within an extent of the same @prot joins the extent.  An extent is dead
@@ -429,47 +429,47 @@ bool dlend_books_torn(struct dlend_books *x);
  *
  * Context: any.
  */
-void dlend_books_settle(struct dlend_books *x, struct list_head *dead);
+void dlend_pinned_settle(struct dlend_pinned *x, struct list_head *dead);
 
 /**
- * dlend_books_form - make extents of the loose chunks
- * @x: (in, out) books
+ * dlend_pinned_form - make extents of the loose chunks
+ * @x: (in, out) pin table
  * @build: (in) number of this build
  *
  * Context: may sleep. Return: 0; -EDQUOT extents have more than @x->most; -ENOMEM. After an error
  * some chunks are still loose.
  */
-int dlend_books_form(struct dlend_books *x, u32 build);
+int dlend_pinned_form(struct dlend_pinned *x, u32 build);
 
 /**
- * dlend_books_prune - extents without a chunk leave the books
- * @x: (in, out) books
+ * dlend_pinned_prune - extents without a chunk leave the pin table
+ * @x: (in, out) pin table
  * @gpa: (in) first address
  * @last: (in) last address: only extents that touch this range
  * @dead: (in, out) list that they are moved to
  *
  * Context: any.
  */
-void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_head *dead);
+void dlend_pinned_prune(struct dlend_pinned *x, u64 gpa, u64 last, struct list_head *dead);
 
 /**
- * dlend_books_kill_all - all extents of some kind leave the books; their chunks become loose
- * @x: (in, out) books
+ * dlend_pinned_kill_all - all extents of some kind leave the pin table; their chunks become loose
+ * @x: (in, out) pin table
  * @match: (in) which ones, NULL: all
  * @arg: (in) for @match
  * @dead: (in, out) list that they are moved to
  *
  * Context: any.
  */
-void dlend_books_kill_all(struct dlend_books *x,
-			  bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
-			  struct list_head *dead);
+void dlend_pinned_kill_all(struct dlend_pinned *x,
+			   bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
+			   struct list_head *dead);
 
-/** dlend_books_bury - free a dead extent, whose part of the window is free. Context: any. */
-void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent);
+/** dlend_pinned_bury - free a dead extent, whose part of the window is free. Context: any. */
+void dlend_pinned_bury(struct dlend_pinned *x, struct dlend_extent *extent);
 
-/** dlend_books_leave - dlend_told_leave() of all extents, for member @id, fenced. Context: any. */
-void dlend_books_leave(struct dlend_books *x, u32 id);
+/** dlend_pinned_leave - dlend_acks_leave() of all extents, for member @id, fenced. Context: any. */
+void dlend_pinned_leave(struct dlend_pinned *x, u32 id);
 
 /*
  * The dma_unmap calls that are under way in one VM: nothing may be pinned in their ranges.
@@ -497,13 +497,13 @@ void dlend_books_leave(struct dlend_books *x, u32 id);
 
 /**
  * struct dlend_unmap_call - calls about one range
- * @under_way: how many have begun and not ended
+ * @in_flight: how many have begun and not ended
  * @gpa: first address of the range
  * @last: last address of the range
  * @ended_ms: when a call about it ended last
  */
 struct dlend_unmap_call {
-	unsigned int under_way;
+	unsigned int in_flight;
 	u64 gpa, last;
 	u64 ended_ms;
 };
