@@ -411,7 +411,7 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS)) {
 		ret = dlend_offer_check_group(claim, why);
 	} else {
-		snprintf(why, DLEND_REASON_LEN, "node %u tells more than can be read: try again",
+		snprintf(why, DLEND_REASON_LEN, "node %u has sent more messages than could be read: try again",
 			 lease->addr.lender);
 		ret = -EBUSY;
 	}
@@ -693,13 +693,13 @@ static const char *dlend_lease_taken_words(int err)
 {
 	switch (err) {
 	case -EINPROGRESS:
-		return "it is in use where it was";
+		return "it is still in use on its old node";
 	case -EPERM:
-		return "it was handed over to somebody else";
+		return "it was handed over to another node";
 	case -ESTALE:
-		return "its lender has taken it back meanwhile";
+		return "its lender has taken it back";
 	default:
-		return "its lender could not change over";
+		return "its lender could not switch it to this node";
 	}
 }
 

@@ -661,7 +661,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	bool again = lend_recover_group(group, fn), last;
 
 	if (fn->shared_reset && fn->dirty && fn->saved)
-		pci_warn(fn->pdev, "leaves as its last borrower has left it, without DMA and interrupts: what it is reset with is not all bound here; reset its slot or bus before another driver uses it\n");
+		pci_warn(fn->pdev, "is unbound without a reset, its DMA and interrupts are off: not all functions that are reset with it are bound here; reset its slot or bus before another driver uses it\n");
 	cancel_delayed_work_sync(&group->recover);
 	mutex_lock(&group->lock);
 	last = lend_registry_forget(fn);
@@ -1028,7 +1028,7 @@ static void lend_lease_expire_work(struct work_struct *work)
 		mod_delayed_work(lend_wq, &group->expire, left);
 	else if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
 		for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-			pci_warn(w.fn->pdev, "nobody took it over: it is reset, and offered to all\n");
+			pci_warn(w.fn->pdev, "no node took it over: it is reset, and offered to all\n");
 }
 
 static void lend_group_init_works(struct lend_group *group)

@@ -341,7 +341,7 @@ void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len)
 		strscpy(why, mem->reason, len);
 	else if (dlend_members_fenced(mem->ram))
 		strscpy(why,
-			"another device of the VM was to stop, and its lender has not stopped it; memory is mapped after that",
+			"another device of the VM has to stop first, and its lender has not stopped it yet; memory is mapped after that",
 			len);
 	else if (translated)
 		strscpy(why,

@@ -233,7 +233,7 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 {
 	if (v->desired.move_to == DLEND_NODE_NONE)
 		return dlend_move_err(v, -EPERM,
-				      "nobody has said where to; use \"dlend migrate --live\", or write the node's number to the device's attribute move_to");
+				      "no target node is named; use \"dlend migrate --live\", or write the node's number to the device's attribute move_to");
 	if (v->now.failed)
 		return dlend_move_err(v, -EIO, "its device has failed: %s", v->reason);
 	if (!v->claim.lease)
@@ -349,7 +349,7 @@ static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file
 		return -ENOMEM;
 	ret = dlend_move_unpack(f->buf, f->length, image, &why);
 	if (ret)
-		return dlend_move_err(v, ret, "what has come of its device cannot be read: %s",
+		return dlend_move_err(v, ret, "the device state that arrived cannot be read: %s",
 				      why);
 	mutex_lock(&v->lock);
 	ret = dlend_move_compare(v, image);
@@ -441,7 +441,7 @@ static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_
 		ret = -EBADMSG;
 	if (ret)
 		return dlend_move_err(f->v, ret,
-				      "what has come of its device is of another version, or damaged");
+				      "the device state that arrived is of another version, or damaged");
 	if (f->length < length)
 		return count;
 	ret = dlend_move_arrived(f->v, f);
@@ -533,7 +533,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 		if (v->move.arrived)
 			return NULL;
 		return ERR_PTR(dlend_move_err(v, -EINVAL,
-					      "what has come of its device is not complete"));
+					      "the device state that arrived is not complete"));
 	}
 	return ERR_PTR(-EINVAL);
 }

@@ -620,7 +620,7 @@ static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 	const char *why = "lost: the link is down, or its lender is resetting it";
 
 	if (ret == -EPERM)
-		why = "lost: its lender lets nobody write there";
+		why = "lost: its lender allows no writes there";
 	else if (ret == -ENODEV)
 		why = "lost: it is not borrowed";
 	else if (ret == -ETIMEDOUT)

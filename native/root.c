@@ -504,7 +504,7 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 		return 0;
 	at = dlend_native_root_place(root, fn, bar);
 	if (!at) {
-		dlend_native_fn_fails(fn, "BAR %u (%llu MiB, 32 bits) finds no address", bar,
+		dlend_native_fn_fails(fn, "no free address for BAR %u (%llu MiB, 32 bits)", bar,
 				      fn->info.bar[bar].size >> 20);
 		return -ENOSPC;
 	}

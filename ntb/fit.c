@@ -34,7 +34,7 @@ int dlend_fit_check(const struct dlend_fit *fit, u64 doorbells, char why[DLEND_F
 	why[0] = '\0';
 	if (fit->crosslink) {
 		snprintf(why, DLEND_FIT_WHY,
-			 "joins two switches by a crosslink, whose requesters are another switch's matter: not supported, use two partitions of one switch");
+			 "joins two switches by a crosslink, which is not supported, as the other switch's requesters cannot be set: use two partitions of one switch");
 		return -EOPNOTSUPP;
 	}
 	if (fit->peers != 1) {

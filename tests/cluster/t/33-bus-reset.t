@@ -157,7 +157,7 @@ def unbound(t, f, b, addresses, uuids):
         first = b.bdf("pair")
         b.run(f"echo {first} >/sys/bus/pci/drivers/dlend-lender/unbind", timeout=60)
         f.wait_mdev("a", uuids[0], "failed", 60)
-        t.ok("leaves as its last borrower has left it" in b.run("dmesg").out, "unbound while it is lent: the log says that it is not reset")
+        t.ok("is unbound without a reset" in b.run("dmesg").out, "unbound while it is lent: the log says that it is not reset")
         t.equal([resets(f, address) for address in addresses], [[], []], "  and it is not")
         t.equal(f.lender_state(addresses[1])[0], "incomplete", "  nobody can have the other")
     bind(b, first)

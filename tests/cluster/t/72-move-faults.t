@@ -35,7 +35,7 @@ def unarmed(m):
     t = m.t
     with vm(m, "a") as there:
         m.host("a").run("touch /tmp/go")
-        m.ends(there, "a", "nobody has said where to: the VM goes on where it was")
+        m.ends(there, "a", "no target node: the VM goes on where it was")
         t.ok("refused: Operation not permitted" in m.said("a"), "and the VMM was told", m.said("a"))
         m.logged("a", "dlend migrate --live", "the log says what to do")
     m.free("not moved")
@@ -52,7 +52,7 @@ def cancelled(m):
         m.begins("c")
         here.wait(120, check=False)
         t.ok("has failed" in m.said("c"), "a VMM that starts it over there as well is told that it has no disk", m.said("c"))
-        m.logged("c", "in use where it was", "the log says why")
+        m.logged("c", "still in use on its old node", "the log says why")
         m.ends(there, "a", "the VM finds every block as it was written")
     m.free("cancelled")
 
@@ -76,7 +76,7 @@ def waited(m):
     """For how long the disk has waited for nobody, the last time, by its lender's clock."""
     log = m.host("b").run("dmesg").out
     stamps = [[float(stamp) for stamp in re.findall(rf"^\[ *([\d.]+)\] .*{words}", log, re.M)]
-              for words in ("has let it go before", "nobody took it over")]
+              for words in ("has let it go before", "no node took it over")]
     return stamps[1][-1] - stamps[0][-1]
 
 
