@@ -411,7 +411,8 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS)) {
 		ret = dlend_offer_check_group(claim, why);
 	} else {
-		snprintf(why, DLEND_REASON_LEN, "node %u has sent more messages than could be read: try again",
+		snprintf(why, DLEND_REASON_LEN,
+			 "node %u has sent more messages than could be read: try again",
 			 lease->addr.lender);
 		ret = -EBUSY;
 	}

@@ -231,23 +231,23 @@ struct dlend_p2p_view {
 	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
-static void dlend_p2p_view_add(struct dlend_p2p_view *notifier, const struct dlend_p2p_path *path)
+static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p2p_path *path)
 {
-	struct dlend_p2p_fabric *f = &notifier->user.fabric;
+	struct dlend_p2p_fabric *f = &view->user.fabric;
 
 	if (f->n < DLEND_P2P_PATHS_MAX)
-		notifier->path[f->n++] = *path;
+		view->path[f->n++] = *path;
 	else
 		pr_warn_once("dlend: this node and its peers have more than %u links: the others are left out, and devices that reach each other over one of these are taken for out of reach; take links down that no device needs\n",
 			     DLEND_P2P_PATHS_MAX);
 }
 
-static void dlend_p2p_view_add_end(struct dlend_p2p_view *notifier, u16 at, u16 to, u16 p2p_domain)
+static void dlend_p2p_view_add_end(struct dlend_p2p_view *view, u16 at, u16 to, u16 p2p_domain)
 {
-	struct dlend_p2p_fabric *f = &notifier->user.fabric;
+	struct dlend_p2p_fabric *f = &view->user.fabric;
 
 	if (f->ends < DLEND_P2P_PATHS_MAX)
-		notifier->end[f->ends++] = (struct dlend_p2p_end){ at, to, p2p_domain };
+		view->end[f->ends++] = (struct dlend_p2p_end){ at, to, p2p_domain };
 }
 
 static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
@@ -274,21 +274,21 @@ static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 }
 
 /* Read what is known of links now. */
-static void dlend_p2p_view_links(struct dlend_p2p_view *notifier)
+static void dlend_p2p_view_links(struct dlend_p2p_view *view)
 {
 	struct dlend_p2p_peer *peer;
 	unsigned int i;
 
-	notifier->user.fabric = (struct dlend_p2p_fabric){
-		.self = dlend_node_id(), .path = notifier->path, .end = notifier->end,
+	view->user.fabric = (struct dlend_p2p_fabric){
+		.self = dlend_node_id(), .path = view->path, .end = view->end,
 	};
-	dlend_links_each(true, dlend_p2p_view_add_own, notifier);
+	dlend_links_each(true, dlend_p2p_view_add_own, view);
 	guard(mutex)(&dlend_p2p_lock);
 	list_for_each_entry(peer, &dlend_p2p_peers, node) {
 		for (i = 0; i < peer->n; i++)
-			dlend_p2p_view_add(notifier, &peer->path[i]);
+			dlend_p2p_view_add(view, &peer->path[i]);
 		for (i = 0; i < peer->ends; i++)
-			dlend_p2p_view_add_end(notifier, peer->end[i].addr.lender,
+			dlend_p2p_view_add_end(view, peer->end[i].addr.lender,
 					       le16_to_cpu(peer->end[i].place.node),
 					       le16_to_cpu(peer->end[i].place.p2p_domain));
 	}
@@ -297,23 +297,23 @@ static void dlend_p2p_view_links(struct dlend_p2p_view *notifier)
 /* Return: a view without a user, for kfree(); or NULL. */
 static struct dlend_p2p_view *dlend_p2p_view_make(void)
 {
-	struct dlend_p2p_view *notifier = kzalloc_obj(*notifier);
+	struct dlend_p2p_view *view = kzalloc_obj(*view);
 
-	if (notifier)
-		dlend_p2p_view_links(notifier);
-	return notifier;
+	if (view)
+		dlend_p2p_view_links(view);
+	return view;
 }
 
 ssize_t dlend_p2p_paths_emit(char *buf)
 {
-	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
 	const struct dlend_p2p_path *path;
 	int at = 0;
 
-	if (!notifier)
+	if (!view)
 		return -ENOMEM;
 	/* Whole lines only. */
-	for (path = notifier->path; path < notifier->path + notifier->user.fabric.n &&
+	for (path = view->path; path < view->path + view->user.fabric.n &&
 	     at < PAGE_SIZE - DLEND_P2P_PATH_LINE; path++)
 		at += sysfs_emit_at(buf, at, "%u %u %llu\n", path->from, path->to,
 				    (u64)path->mib * SZ_1M);
@@ -357,16 +357,16 @@ static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2
 /*
  * The same; collect also the peer-to-peer domains, and what other users have booked, for cliques.
  */
-static bool dlend_p2p_view_collect(struct dlend_p2p_view *notifier,
+static bool dlend_p2p_view_collect(struct dlend_p2p_view *view,
 				   const struct dlend_p2p_member *of)
 {
-	struct dlend_p2p_user *user = &notifier->user;
+	struct dlend_p2p_user *user = &view->user;
 	struct dlend_p2p_path *path;
 	bool found = dlend_p2p_collect(of, user);
 
 	for (unsigned int i = 0; i < user->n; i++)
 		user->dev[i].p2p_domain = dlend_offer_p2p_domain(&user->dev[i].addr);
-	for (path = notifier->path; path < notifier->path + user->fabric.n; path++)
+	for (path = view->path; path < view->path + user->fabric.n; path++)
 		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to,
 						of->user);
 	return found;
@@ -436,14 +436,14 @@ static void dlend_p2p_promise_all(const struct dlend_p2p_user *user)
 
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_user *user))
 {
-	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
-	struct dlend_p2p_user *user = notifier ? &notifier->user : NULL;
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_user *user = view ? &view->user : NULL;
 
 	guard(mutex)(&dlend_offers_lock);
 	guard(mutex)(&dlend_p2p_lock);
 	list_add_tail(&m->node, &dlend_p2p_members);
 	m->joined = true;
-	if (!user || !dlend_p2p_view_collect(notifier, m))
+	if (!user || !dlend_p2p_view_collect(view, m))
 		return;
 	if (choose)
 		choose(user);
@@ -470,21 +470,21 @@ static int dlend_p2p_emit_doubt(const struct dlend_p2p_user *user, unsigned int 
 
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 {
-	struct dlend_p2p_view *notifier __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
 	unsigned int i;
 	int at = 0;
 
-	if (!notifier)
+	if (!view)
 		return -ENOMEM;
 	guard(mutex)(&dlend_offers_lock);
 	guard(mutex)(&dlend_p2p_lock);
-	if (!m->joined || !dlend_p2p_view_collect(notifier, m))
+	if (!m->joined || !dlend_p2p_view_collect(view, m))
 		return 0;
 	/* Whole lines only. */
-	for (i = 0; i < notifier->user.n &&
+	for (i = 0; i < view->user.n &&
 	     at < PAGE_SIZE - DLEND_P2P_DOUBT_LEN - DLEND_NAME_LEN; i++)
-		if (i != notifier->user.of)
-			at += dlend_p2p_emit_doubt(&notifier->user, i, buf, at);
+		if (i != view->user.of)
+			at += dlend_p2p_emit_doubt(&view->user, i, buf, at);
 	return at;
 }
 DLEND_EXPORT(dlend_p2p_emit_doubts);
@@ -1062,17 +1062,17 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned
 
 static void dlend_edges_work(struct work_struct *work)
 {
-	struct dlend_p2p_view *notifier __free(kfree) = kzalloc_obj(*notifier);
+	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
 	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
 	struct dlend_edge *e;
 
-	while (notifier && (e = dlend_edges_next(&notifier->user, &ms))) {
+	while (view && (e = dlend_edges_next(&view->user, &ms))) {
 		if (e->have.on) {
 			dlend_edge_unmap(e);
 			continue;
 		}
-		dlend_p2p_view_links(notifier);
-		dlend_edge_map(e, &notifier->user.fabric);
+		dlend_p2p_view_links(view);
+		dlend_edge_map(e, &view->user.fabric);
 	}
 	if (ms)
 		queue_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, msecs_to_jiffies(ms));

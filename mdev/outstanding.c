@@ -105,8 +105,8 @@ const struct dlend_outstanding *dlend_outstanding_of(u32 class)
  *   have fetched more since then, but not fewer.
  * - If the driver has sent another command since then, it is in the entry at the head.  In the
  *   first round that entry is empty otherwise.  Later it may hold the oldest command of the last
- *   round.  Linux gives each command a tag (12 bits) and counts the uses of the tag (4 bits).  So of
- *   two entries with the same tag it is known which one is newer.
+ *   round.  Linux gives each command a tag (12 bits) and counts the uses of the tag (4 bits).  So
+ *   of two entries with the same tag it is known which one is newer.
  *
  * A command that is found so has certainly not ended.  Some are not found: if the commands that
  * made the queues were overwritten, or if a driver uses other numbers.  Then only silence tells.
