@@ -1148,14 +1148,20 @@ int lend_lease_suspend(void)
 /* After a hibernation, the kernel that loaded this one may have driven the device. */
 static void lend_lease_group_resume(struct lend_group *group, void *unused)
 {
+	bool any = false;
+
 	guard(mutex)(&group->lock);
 	/* This host did not sleep after all. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (w.fn->ready && !w.fn->broken)
+		if (w.fn->ready && !w.fn->broken) {
 			w.fn->dirty = true;
-	lend_recover_later(group, 0);
+			any = true;
+		}
+	/* Of a group whose last function has left no work may be queued. */
+	if (any)
+		lend_recover_later(group, 0);
 }
 
 void lend_lease_resume(bool slept)
