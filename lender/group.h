@@ -190,6 +190,7 @@ enum lend_tell {
  * @hold_stop: debugfs: Bus Master Enable does not go off before this does
  * @slow_reset_ms: debugfs: each reset takes so many milliseconds longer
  * @max_vectors: debugfs: no more vectors than this; 0: as many as the host has
+ * @errors: number of PCI errors that the PCI core has told of (group lock)
  * @error_until: the PCI core recovers the function from an error until then (jiffies); 0: it does
  *	not (group lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
@@ -231,6 +232,7 @@ struct lend_fn {
 	bool fail_reset, hold_stop;
 	u32 slow_reset_ms;
 	u32 max_vectors;
+	u32 errors;
 	unsigned long error_until;
 	u16 clique;
 	char identity[DLEND_NODE_NAME_LEN];
@@ -299,8 +301,6 @@ struct lend_member {
  *	that
  * @resetting: functions that are being reset together, a bit per lend_fn.index (reset.c); read
  *	without the lock
- * @errors: number of PCI errors of its functions that the PCI core has told of; read without the
- *	lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
  * @standby: what the node has so far that prepares to take the lease over
@@ -326,7 +326,6 @@ struct lend_group {
 	unsigned int ready;
 	bool withdrawn;
 	u64 resetting;
-	u32 errors;
 	struct dlend_domain *domain;
 	struct dlend_link *link;
 	struct lend_standby standby;

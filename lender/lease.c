@@ -588,7 +588,7 @@ static int lend_recover_shared(struct lend_fn *fn)
 /* Reset one function.  Return: 0; -EAGAIN try it again later; any other error: it is broken. */
 static int lend_recover_fn(struct lend_fn *fn, bool locked)
 {
-	u32 errors = READ_ONCE(fn->group->errors);
+	u32 errors = READ_ONCE(fn->errors);
 	int ret;
 
 	if (fn->shared_reset)
@@ -597,7 +597,7 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
 
 	guard(mutex)(&fn->group->lock);
 	/* An error came during or after our reset: the core may reset the function again. */
-	if (!ret && fn->group->errors != errors)
+	if (!ret && fn->errors != errors)
 		ret = -EAGAIN;
 	lend_recover_done(fn, ret);
 	return ret;
@@ -1052,7 +1052,7 @@ void lend_lease_error(struct lend_fn *fn)
 	guard(mutex)(&group->lock);
 	/* Also if no node had it: the core may reset it while the next node borrows it. */
 	fn->dirty = true;
-	WRITE_ONCE(group->errors, group->errors + 1);
+	WRITE_ONCE(fn->errors, fn->errors + 1);
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
 	if (fn->lent) {
 		dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, group->lease.epoch, 0);

@@ -271,8 +271,18 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 	}
 }
 
+/* Number of errors that the PCI core has told of.  Group lock. */
+static u32 lend_bus_reset_errors(struct lend_group *group, u64 fns)
+{
+	u32 errors = 0;
+
+	for (struct lend_walk w = { group, fns }; lend_walk_next(&w);)
+		errors += w.fn->errors;
+	return errors;
+}
+
 /* Return: the functions to be reset, whose requests wait from now on; 0: they cannot be reset. */
-static u64 lend_bus_reset_begin(struct lend_fn *fn)
+static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
 {
 	struct lend_group *group = fn->group;
 	struct lend_reset_set set;
@@ -284,7 +294,19 @@ static u64 lend_bus_reset_begin(struct lend_fn *fn)
 	if (lend_reset_set_judge(&set) != LEND_RESET_SET_RESET)
 		return 0;
 	WRITE_ONCE(group->resetting, set.bound);
+	*errors = lend_bus_reset_errors(group, set.bound);
 	return set.bound;
+}
+
+/* Return: false: an error came after lend_bus_reset_begin(), and the core may reset them, too. */
+static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
+{
+	guard(mutex)(&group->lock);
+	for (struct lend_walk w = { group, fns }; lend_walk_next(&w);)
+		w.fn->reset_asked = 0;
+	WRITE_ONCE(group->resetting, 0);
+	wake_up_all(&group->wait);
+	return lend_bus_reset_errors(group, fns) == errors;
 }
 
 static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
@@ -307,23 +329,19 @@ static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
 int lend_bus_reset(struct lend_fn *fn, const char *why, u64 *done)
 {
 	struct lend_group *group = fn->group;
-	u32 errors = READ_ONCE(group->errors);
 	ktime_t start = ktime_get();
+	u32 errors;
 	int ret;
 
-	*done = lend_bus_reset_begin(fn);
+	*done = lend_bus_reset_begin(fn, &errors);
 	if (!*done)
 		return -EBUSY;
 	ret = lend_bus_reset_now(fn, *done);
-	guard(mutex)(&group->lock);
-	for (struct lend_walk w = { group, *done }; lend_walk_next(&w);) {
+	for (struct lend_walk w = { group, *done }; lend_walk_next(&w);)
 		trace_dlend_reset(&w.fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
-		w.fn->reset_asked = 0;
-	}
-	WRITE_ONCE(group->resetting, 0);
-	wake_up_all(&group->wait);
-	/* An error came during or after our reset: the core may reset them again. */
-	return !ret && group->errors != errors ? -EAGAIN : ret;
+	if (!lend_bus_reset_end(group, *done, errors) && !ret)
+		ret = -EAGAIN;
+	return ret;
 }
 
 int lend_bus_reset_request(struct lend_fn *fn)
