@@ -182,8 +182,8 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 }
 
 /* The parts of a range with a hole are unmapped by calls of their own. */
-static int dlend_claims_touch_parts(struct dlend_claims *c, const struct dlend_dma_range *r,
-				    u64 most)
+static int dlend_claims_quota_add_parts(struct dlend_claims *c, const struct dlend_dma_range *r,
+					u64 most)
 {
 	u64 last = r->iova + (r->size - 1);
 	bool pieces = r->ap || c->pg->tables_stay;
@@ -199,7 +199,7 @@ static int dlend_claims_touch_parts(struct dlend_claims *c, const struct dlend_d
 	return err;
 }
 
-static int dlend_claims_touch(struct dlend_claims *c, const struct dlend_dma_range *r)
+static int dlend_claims_quota_add(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	u64 most, bytes = r->size;
 	unsigned int i;
@@ -208,14 +208,14 @@ static int dlend_claims_touch(struct dlend_claims *c, const struct dlend_dma_ran
 		bytes += c->bytes[i];
 	c->most = max(c->most, bytes);
 	most = DLEND_CLAIMS_TABLES_MAX + DLEND_CLAIMS_TABLES_OF * (c->most >> 21);
-	return dlend_claims_touch_parts(c, r, most);
+	return dlend_claims_quota_add_parts(c, r, most);
 }
 
 static int dlend_dma_claim_map(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	int err;
 
-	err = dlend_claims_touch(c, &claim->r);
+	err = dlend_claims_quota_add(c, &claim->r);
 	if (err)
 		return err;
 	if (claim->r.ap) {
@@ -316,7 +316,7 @@ static void dlend_dma_claim_end(struct dlend_claims *c, struct dlend_dma_claim *
 }
 
 /* The owner gives up @claim. In a blocked domain a live claim stays mapped until the end. */
-static void dlend_dma_claim_leave(struct dlend_claims *c, struct dlend_dma_claim *claim)
+static void dlend_dma_claim_give_up(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	if (!c->blocked || !claim->live) {
 		dlend_dma_claim_end(c, claim);
@@ -414,7 +414,7 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 		claim = dlend_dma_claim_of(live, owner);
 		if (!claim)
 			continue;
-		dlend_dma_claim_leave(c, claim);
+		dlend_dma_claim_give_up(c, claim);
 		n++;
 	}
 	return n;
@@ -425,7 +425,7 @@ void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner)
 	struct dlend_dma_claim *claim;
 
 	while ((claim = list_first_entry_or_null(&owner->claims, struct dlend_dma_claim, of_owner)))
-		dlend_dma_claim_leave(c, claim);
+		dlend_dma_claim_give_up(c, claim);
 }
 
 void dlend_claims_block(struct dlend_claims *c)

@@ -229,7 +229,7 @@ static struct dlend_run *dlend_run_joinable(struct dlend_maps *m, u64 iova, u32 
 }
 
 /* Take @r out of the records; its pages stay mapped. */
-static void dlend_run_take(struct dlend_maps *m, struct dlend_run *r)
+static void dlend_run_remove(struct dlend_maps *m, struct dlend_run *r)
 {
 	dlend_run_tree_remove(r, &m->runs);
 	dlend_run_count(m, r, -1);
@@ -246,19 +246,19 @@ static void dlend_run_join(struct dlend_maps *m, struct dlend_run *r)
 		prev = dlend_run_joinable(m, r->p.first - 1, r->prot);
 
 	if (next) {
-		dlend_run_take(m, next);
+		dlend_run_remove(m, next);
 		r->p.last = next->p.last;
 		kfree(next);
 	}
 	if (prev) {
-		dlend_run_take(m, prev);
+		dlend_run_remove(m, prev);
 		r->p.first = prev->p.first;
 		kfree(prev);
 	}
 }
 
 /* Map @r as it stands and remember it. */
-static int dlend_run_put(struct dlend_maps *m, struct dlend_run *r)
+static int dlend_run_map_and_record(struct dlend_maps *m, struct dlend_run *r)
 {
 	int err = dlend_run_remember_pages(m, r);
 
@@ -296,7 +296,7 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 	r->scattered = !piece->mmio && piece->size < DLEND_RUN_SCATTERED_BELOW;
 	r->p.cap = r->scattered ? SZ_4K : piece->cap;
 	r->p.sizes = m->pg ? m->pg->sizes : 0;
-	err = dlend_run_put(m, r);
+	err = dlend_run_map_and_record(m, r);
 	if (err)
 		kfree(r);
 	return err;
@@ -320,7 +320,7 @@ static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *ol
 		dlend_run_insert(m, r);
 		return;
 	}
-	err = dlend_run_put(m, r);
+	err = dlend_run_map_and_record(m, r);
 	if (err) {
 		pr_err("dlend: %llx-%llx could not be mapped again after its neighbour was unmapped (%d): DMA there is blocked until the windows are built again\n",
 		       first, last, err);
@@ -350,7 +350,7 @@ static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, 
 	u64 from = first & ~(dlend_page_at(&r->p, first) - 1);
 	u64 to = last | (dlend_page_at(&r->p, last) - 1);
 
-	dlend_run_take(m, r);
+	dlend_run_remove(m, r);
 	dlend_maps_unmap_pages(m, from, to);
 	dlend_maps_forget_pages(m, from, to);
 	if (r->p.first < from)
@@ -388,7 +388,7 @@ static u64 dlend_run_forget(struct dlend_maps *m, struct dlend_run *r)
 {
 	u64 last = r->p.last;
 
-	dlend_run_take(m, r);
+	dlend_run_remove(m, r);
 	dlend_maps_forget_pages(m, r->p.first, last);
 	kfree(r);
 	return last;

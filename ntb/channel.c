@@ -67,7 +67,7 @@ static int dlend_tx_room(struct dlend_link *link)
 				      le32_to_cpu(READ_ONCE(link->ctrl->msg_cons)));
 
 	if (room < 0)
-		dlend_link_renew(link, "peer gave an impossible message credit");
+		dlend_link_restart_current(link, "peer gave an impossible message credit");
 	return room;
 }
 
@@ -94,7 +94,7 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 		/* If a peer that lives takes hardly any messages, its session begins anew. */
 		if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(), DLEND_TX_FULL_CALLS *
 				       (u64)READ_ONCE(dlend_call_timeout_ms)))
-			dlend_link_renew(link, "peer takes no messages, or too slowly");
+			dlend_link_restart_current(link, "peer takes no messages, or too slowly");
 		if (room)
 			return 0;
 		if (time_after(jiffies, deadline))
@@ -384,7 +384,7 @@ static void dlend_job_work(struct work_struct *work)
 	dlend_job_start(link, next);
 	wake_up_all(&link->jobs.idle);
 	/* The receiver stops while there is no room for a request. */
-	dlend_link_receive(link);
+	dlend_link_queue_rx(link);
 }
 
 static bool dlend_jobs_caught_up(struct dlend_link *link, u64 arrived, enum dlend_msg_side side)
@@ -471,9 +471,9 @@ static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg
 			     dlend_link_peer(link), le16_to_cpu(msg->type),
 			     dlend_msg_type_name(le16_to_cpu(msg->type)), why ?: "?", err);
 	if (err == -EBADMSG)
-		dlend_link_renew(link, "a message of the peer was lost or overwritten");
+		dlend_link_restart_current(link, "a message of the peer was lost or overwritten");
 	else if (++link->chan.bad_frames >= DLEND_MAX_BAD_FRAMES)
-		dlend_link_renew(link, "too many bad messages from the peer");
+		dlend_link_restart_current(link, "too many bad messages from the peer");
 }
 
 /* Under chan.lock; there is room for a request. Return: 0, also if it was dropped; -EBADMSG */
@@ -509,7 +509,7 @@ static bool dlend_chan_receive(struct dlend_link *link, u64 session)
 
 	avail = dlend_ring_rx_avail(rx, le32_to_cpu(READ_ONCE(link->ctrl->msg_prod)));
 	if (avail < 0) {
-		dlend_link_renew(link, "peer gave an impossible message index");
+		dlend_link_restart_current(link, "peer gave an impossible message index");
 		return false;
 	}
 	dma_rmb(); /* the index before the entries */
@@ -534,7 +534,7 @@ static void dlend_chan_work(struct work_struct *work)
 	mutex_unlock(&link->chan.lock);
 	/* A peer can send as fast as this node receives: let work of other links run in between. */
 	if (more)
-		dlend_link_receive(link);
+		dlend_link_queue_rx(link);
 }
 
 void dlend_chan_refresh(struct dlend_link *link)
@@ -548,7 +548,7 @@ void dlend_chan_refresh(struct dlend_link *link)
 			writel(link->chan.rx.cons, &link->peer_ctrl->msg_cons);
 		mutex_unlock(&link->chan.lock);
 	}
-	dlend_link_receive(link);
+	dlend_link_queue_rx(link);
 }
 
 void dlend_chan_begin(struct dlend_link *link, u64 session)

@@ -336,7 +336,7 @@ static int dlend_client_set_trans(struct dlend_link_hw *hw, dma_addr_t base, u64
 }
 
 /* If a driver cannot clear, a window of size 0 at address 0 reaches nothing of this node. */
-static void dlend_client_shut(struct dlend_client *c, int index)
+static void dlend_client_close_window(struct dlend_client *c, int index)
 {
 	if (index < 0)
 		return;
@@ -350,7 +350,7 @@ static void dlend_client_clear_trans(struct dlend_link_hw *hw)
 {
 	struct dlend_client *c = dlend_client(hw);
 
-	dlend_client_shut(c, c->in);
+	dlend_client_close_window(c, c->in);
 }
 
 static int dlend_client_spare_set(struct dlend_link_hw *hw, u64 base, u64 size, u64 *offset)
@@ -379,7 +379,7 @@ static void dlend_client_spare_clear(struct dlend_link_hw *hw)
 {
 	struct dlend_client *c = dlend_client(hw);
 
-	dlend_client_shut(c, c->spare_in);
+	dlend_client_close_window(c, c->spare_in);
 	c->spare_in = -1;
 }
 
@@ -398,7 +398,7 @@ static int dlend_client_requesters_free(struct dlend_link_hw *hw)
 }
 
 /* Let no requester pass any more that passed for this link. */
-static void dlend_client_dismiss_all(struct dlend_client *c)
+static void dlend_client_clear_requesters(struct dlend_client *c)
 {
 	struct dlend_requesters *none = kvzalloc_obj(*none);
 	int err = none ? dlend_client_set_requesters(&c->hw, none) : -ENOMEM;
@@ -448,7 +448,7 @@ static void dlend_client_link_event(void *ctx)
 {
 	struct dlend_client *c = ctx;
 
-	dlend_link_kick(c->link);
+	dlend_link_queue_step(c->link);
 }
 
 static void dlend_client_db_event(void *ctx, int vector)
@@ -559,7 +559,7 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 	if (err)
 		goto remove_link;
 	/* An event of the hardware may have come before ntb_set_ctx(). */
-	dlend_link_kick(c->link);
+	dlend_link_queue_step(c->link);
 	dev_set_drvdata(&ntb->dev, c);
 	return 0;
 
@@ -576,7 +576,7 @@ static void dlend_client_remove(struct ntb_client *self, struct ntb_dev *ntb)
 
 	ntb_clear_ctx(ntb);
 	dlend_link_remove(c->link);
-	dlend_client_dismiss_all(c);
+	dlend_client_clear_requesters(c);
 	kfree(c);
 }
 

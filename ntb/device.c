@@ -70,7 +70,7 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 		return err;
 	b->required = node;
 	if (node && b->peer_node && b->peer_node != node)
-		dlend_link_renew(link, "the admin has named another node as this link's peer");
+		dlend_link_restart_current(link, "the admin has named another node as this link's peer");
 	return len;
 }
 static DEVICE_ATTR_RW(required_peer);
@@ -146,7 +146,7 @@ static ssize_t requester_ids_free_show(struct device *dev, struct device_attribu
 	int count;
 
 	guard(mutex)(&link->state_lock);
-	if (link->gone)
+	if (link->hw_gone)
 		return -ENODEV;
 	count = link->ops->requesters_free ? link->ops->requesters_free(link->hw) : -ENODATA;
 	return count < 0 ? count : sysfs_emit(buf, "%d\n", count);

@@ -125,7 +125,7 @@ static int dlend_direct_prepare(struct dlend_link *link)
 	int err;
 
 	lockdep_assert_held(&link->state_lock);
-	if (link->gone || !dlend_link_session(link))
+	if (link->hw_gone || !dlend_link_session(link))
 		return -ENOTCONN;
 	dev = link->hw->dma_dev;
 	if (!link->ops->spare_set || !dev || !dev_is_pci(dev))
@@ -411,7 +411,7 @@ void dlend_directs_begin(struct dlend_link *link)
 	}
 }
 
-void dlend_directs_rest(struct dlend_link *link)
+void dlend_directs_close(struct dlend_link *link)
 {
 	lockdep_assert_held(&link->state_lock);
 	if (link->directs.ready)

@@ -225,7 +225,7 @@ static void dlend_doorbell_nudge(struct dlend_link *link)
 	unsigned long next = READ_ONCE(link->stepped_at) + msecs_to_jiffies(DLEND_NUDGE_MS);
 	long wait = max((long)(next - jiffies), 0L);
 
-	if (!READ_ONCE(link->gone))
+	if (!READ_ONCE(link->hw_gone))
 		mod_delayed_work(dlend_wq, &link->state_work, wait);
 }
 
@@ -251,7 +251,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 	}
 	spin_unlock_irqrestore(&link->irq_lock, flags);
 	if (bits & BIT_ULL(DLEND_DB_MSG)) {
-		dlend_link_receive(link);
+		dlend_link_queue_rx(link);
 		/* During bring-up this doorbell says that scratchpads have changed. */
 		if (!dlend_link_is_up(link))
 			dlend_doorbell_nudge(link);
@@ -283,7 +283,7 @@ static bool dlend_doorbell_poll(struct dlend_link *link)
 	bool more, over;
 
 	if (bits & BIT_ULL(DLEND_DB_MSG))
-		dlend_link_receive(link);
+		dlend_link_queue_rx(link);
 	more = dlend_doorbell_scan(link);
 	spin_lock_irq(&link->irq_lock);
 	over = dlend_budget_over(&link->doorbell.budget, jiffies);

@@ -52,7 +52,7 @@ struct dlend_irq_source {
 };
 
 /* Bits of @now that are told with interrupts off. */
-#define DLEND_TELL_AT_ONCE	64
+#define DLEND_SEND_AT_ONCE	64
 /* Microseconds that the thread waits before it reads. */
 #define DLEND_LATE_US		50
 
@@ -265,7 +265,7 @@ static void dlend_irq_source_fail(struct dlend_irq_source *src, const char *why)
 		return;
 	}
 	link->sources.on = false;
-	dlend_link_renew(link, why);
+	dlend_link_restart_current(link, why);
 }
 
 /* Under sources.lock. Order for the peer: counter and hint, then index, then doorbell. */
@@ -294,7 +294,7 @@ static bool dlend_irq_source_usable(const struct dlend_irq_source *src)
 /* Told late */
 
 /* Under sources.lock. */
-static void dlend_irq_source_late(struct dlend_irq_source *src, u32 vector)
+static void dlend_irq_source_defer(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
 
@@ -320,12 +320,12 @@ static void dlend_irq_sources_take(struct dlend_irq_sources *all, struct list_he
 }
 
 /* Under sources.lock. */
-static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
+static void dlend_irq_source_send_some(struct dlend_irq_source *src)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
 	u32 vector, n;
 
-	for (n = 0; n < DLEND_TELL_AT_ONCE; n++) {
+	for (n = 0; n < DLEND_SEND_AT_ONCE; n++) {
 		vector = find_first_bit(src->now, DLEND_MAX_VECTORS);
 		if (vector == DLEND_MAX_VECTORS)
 			break;
@@ -333,7 +333,7 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 		if (dlend_irq_source_usable(src))
 			dlend_irq_source_count(src, vector);
 	}
-	if (n == DLEND_TELL_AT_ONCE)
+	if (n == DLEND_SEND_AT_ONCE)
 		return;
 	list_del_init(&src->node);
 	/* Interrupts that have come after that read began need another one. */
@@ -342,14 +342,14 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 }
 
 /* Tell all late interrupts, with one read.  The read also pushes earlier writes of devices. */
-static void dlend_irq_sources_tell(struct dlend_link *link)
+static void dlend_irq_sources_send_late(struct dlend_link *link)
 {
 	struct dlend_session_ref in = dlend_session_now(link);
 	struct dlend_irq_sources *all = &link->sources;
 	struct dlend_irq_source *src;
 	LIST_HEAD(now);
 
-	guard(mutex)(&all->telling);
+	guard(mutex)(&all->sending);
 	dlend_irq_sources_take(all, &now);
 	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u) {
 		/* The read was not answered. */
@@ -362,7 +362,7 @@ static void dlend_irq_sources_tell(struct dlend_link *link)
 		spin_lock_irq(&all->lock);
 		src = list_first_entry_or_null(&now, struct dlend_irq_source, node);
 		if (src)
-			dlend_irq_source_tell_some(src);
+			dlend_irq_source_send_some(src);
 		spin_unlock_irq(&all->lock);
 		cond_resched();
 	} while (src);
@@ -374,7 +374,7 @@ static void dlend_irq_sources_work(struct work_struct *work)
 
 	/* In this time more interrupts may come, for which one read is enough. */
 	usleep_range(DLEND_LATE_US, 2 * DLEND_LATE_US);
-	dlend_irq_sources_tell(container_of(all, struct dlend_link, sources));
+	dlend_irq_sources_send_late(container_of(all, struct dlend_link, sources));
 	if (!list_empty_careful(&all->late))
 		queue_work(dlend_poll_wq, &all->work);
 }
@@ -383,7 +383,7 @@ void dlend_irq_sources_push(struct dlend_link *link)
 {
 	/* The control area is unmapped when the last handler and the last callback have ended. */
 	if (!link->loop && dlend_link_is_up(link))
-		dlend_irq_sources_tell(link);
+		dlend_irq_sources_send_late(link);
 }
 
 /*
@@ -407,7 +407,7 @@ static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, boo
 	}
 	if (may_read && list_empty(&all->late) && !dlend_readtime_wait(&all->reads, local_clock()))
 		return true;
-	dlend_irq_source_late(src, vector);
+	dlend_irq_source_defer(src, vector);
 	return false;
 }
 
@@ -451,7 +451,7 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on)
 void dlend_irq_sources_init(struct dlend_link *link)
 {
 	spin_lock_init(&link->sources.lock);
-	mutex_init(&link->sources.telling);
+	mutex_init(&link->sources.sending);
 	mutex_init(&link->sources.reading);
 	link->sources.quiet_until = jiffies;
 	INIT_LIST_HEAD(&link->sources.late);

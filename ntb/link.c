@@ -70,9 +70,9 @@ void dlend_link_unregister(struct dlend_link *link)
 
 /* This node */
 
-static int dlend_link_kick_one(struct dlend_link *link, void *unused)
+static int dlend_link_queue_step_one(struct dlend_link *link, void *unused)
 {
-	dlend_link_kick(link);
+	dlend_link_queue_step(link);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int dlend_node_set(const char *val, const struct kernel_param *kp)
 		return -EBUSY;
 	}
 	WRITE_ONCE(dlend_node, id);
-	dlend_links_each(false, dlend_link_kick_one, NULL);
+	dlend_links_each(false, dlend_link_queue_step_one, NULL);
 	return 0;
 }
 
@@ -195,33 +195,33 @@ DLEND_EXPORT(dlend_link_dev);
 
 struct dlend_aperture *dlend_link_aperture(struct dlend_link *link)
 {
-	return READ_ONCE(link->gone) ? NULL : READ_ONCE(link->aperture);
+	return READ_ONCE(link->hw_gone) ? NULL : READ_ONCE(link->aperture);
 }
 DLEND_EXPORT(dlend_link_aperture);
 
 /* Asking upper files */
 
-void dlend_link_kick(struct dlend_link *link)
+void dlend_link_queue_step(struct dlend_link *link)
 {
-	if (!READ_ONCE(link->gone))
+	if (!READ_ONCE(link->hw_gone))
 		mod_delayed_work(dlend_wq, &link->state_work, 0);
 }
-DLEND_EXPORT(dlend_link_kick);
+DLEND_EXPORT(dlend_link_queue_step);
 
-void dlend_link_renew(struct dlend_link *link, const char *why)
+void dlend_link_restart_current(struct dlend_link *link, const char *why)
 {
-	WRITE_ONCE(link->restart, why);
-	dlend_link_kick(link);
+	WRITE_ONCE(link->restart_why, why);
+	dlend_link_queue_step(link);
 }
 
 void dlend_link_restart(const struct dlend_session_ref *ref, const char *why)
 {
 	if (dlend_session_live(ref))
-		dlend_link_renew(ref->link, why);
+		dlend_link_restart_current(ref->link, why);
 }
 DLEND_EXPORT(dlend_link_restart);
 
-void dlend_link_receive(struct dlend_link *link)
+void dlend_link_queue_rx(struct dlend_link *link)
 {
 	queue_work(dlend_poll_wq, &link->rx_work);
 }

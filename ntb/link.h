@@ -17,8 +17,8 @@
  *   loop.c, main.c
  *
  * A lower file that needs something of an upper one queues a work item, which the upper file has
- * set up: dlend_link_kick() and dlend_link_renew() are for session.c, dlend_link_receive() for
- * channel.c.
+ * set up: dlend_link_queue_step() and dlend_link_restart_current() queue state_work of session.c,
+ * dlend_link_queue_rx() queues rx_work of channel.c.
  *
  * Work items of a link.  Each runs alone, and none waits for one below it:
  *
@@ -56,7 +56,7 @@
  *			chan.lock or tx.lock
  *   link->lock		link.h, spinlock: session, the peer's name, waiting calls, requests.
  *			Innermost
- *   sources.telling	irq_source.c, mutex: interrupts that are told late; and inside it
+ *   sources.sending	irq_source.c, mutex: interrupts that are told late; and inside it
  *   sources.reading	irq_source.c, mutex: a read of the peer by a thread
  *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources; never held
  *			while the peer is read.  The aperture's lock is held around it when a
@@ -143,8 +143,8 @@ struct dlend_peer_window {
  * @prod: hints written in this session
  * @reads: how long interrupts may read through the window
  * @on: a session is up: sources may fire
- * @telling: held while late interrupts are read for, and told
- * @reading: inside @telling; held while a thread reads
+ * @sending: held while late interrupts are read for, and told
+ * @reading: inside @sending; held while a thread reads
  * @quiet_until: no thread reads before this time, in jiffies; under @reading
  * @late: sources with interrupts that were not told at once
  * @work: tells these interrupts
@@ -154,7 +154,7 @@ struct dlend_irq_sources {
 	u32 prod;
 	struct dlend_readtime reads;
 	bool on;
-	struct mutex telling;		/* a read for late interrupts, and telling them */
+	struct mutex sending;		/* a read for late interrupts, and telling them */
 	struct mutex reading;		/* a read by a thread */
 	unsigned long quiet_until;
 	struct list_head late;
@@ -205,14 +205,14 @@ struct dlend_chan {
  * @work: brings users up to date
  * @session: session that users know as up, 0 if none
  * @users: bit for each user that got link_up() in it
- * @quiet: all users have been told that the last session is over. Read without a lock
+ * @down_done: all users have been told that the last session is over. Read without a lock
  */
 struct dlend_announced {
 	struct mutex lock;		/* callbacks; session, users */
 	struct work_struct work;
 	u64 session;
 	unsigned long users;
-	bool quiet;
+	bool down_done;
 };
 
 /**
@@ -300,9 +300,9 @@ struct dlend_sessions {
  * struct dlend_link - one link
  * @dev: device in class dlend_link; its references are the link's
  * @node: entry in the registry
- * @ops, @hw: the hardware; not used any more once @gone
+ * @ops, @hw: the hardware; not used any more once @hw_gone
  * @loop: it leads to this node itself; known when @hw is gone, too
- * @gone: the hardware went away. Set under @state_lock
+ * @hw_gone: the hardware went away. Set under @state_lock
  * @asleep: the host is suspended, or about to be. Under @state_lock
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
@@ -313,7 +313,8 @@ struct dlend_sessions {
  * @state_lock: guards the bring-up (what follows, up to @error_said) and set-up of the hardware
  * @state_work: a step of the bring-up (session.c)
  * @stepped_at: when @state_work last ran, jiffies
- * @restart: why the session shall begin again, or NULL. Set without a lock (dlend_link_renew())
+ * @restart_why: a string literal: the next step ends the session for this reason, and a new one
+ *	begins; or NULL. Set without a lock (dlend_link_restart_current())
  * @bringup: state machine. @bringup.state and @bringup.picked are also read without the lock
  * @error: why the link is not up
  * @error_said: @error was logged since the link was up last
@@ -334,7 +335,7 @@ struct dlend_link {
 	const struct dlend_link_hw_ops *ops;
 	struct dlend_link_hw *hw;
 	bool loop;
-	bool gone;
+	bool hw_gone;
 	bool asleep;
 	spinlock_t lock;		/* session, name, calls, requests */
 	u64 session;
@@ -345,7 +346,7 @@ struct dlend_link {
 	struct mutex state_lock;	/* bring-up, set-up of the hardware */
 	struct delayed_work state_work;
 	unsigned long stepped_at;
-	const char *restart;
+	const char *restart_why;
 	struct dlend_bringup bringup;
 	char error[DLEND_BRINGUP_ERROR_LEN];
 	bool error_said;
@@ -389,17 +390,17 @@ static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 }
 
 /**
- * dlend_link_renew - end the current session, and begin a new one
+ * dlend_link_restart_current - end the current session, and begin a new one
  * @link: link
  * @why: (in) for the log and last_error; a string that stays
  *
  * session.c does so in its next step, which is queued.
  * Context: any.
  */
-void dlend_link_renew(struct dlend_link *link, const char *why);
+void dlend_link_restart_current(struct dlend_link *link, const char *why);
 
-/** dlend_link_receive - let channel.c look whether messages have come. Context: any. */
-void dlend_link_receive(struct dlend_link *link);
+/** dlend_link_queue_rx - let channel.c look whether messages have come. Context: any. */
+void dlend_link_queue_rx(struct dlend_link *link);
 
 /**
  * dlend_link_register - from now on the link is found by dlend_links_each()
@@ -615,8 +616,8 @@ void dlend_directs_recall(struct dlend_link *link);
 /** dlend_directs_begin - a session begins: free the sets of earlier ones. Context: process. */
 void dlend_directs_begin(struct dlend_link *link);
 
-/** dlend_directs_rest - the peer reaches no interrupts any more. Context: process, state_lock. */
-void dlend_directs_rest(struct dlend_link *link);
+/** dlend_directs_close - the peer reaches no interrupts any more. Context: process, state_lock. */
+void dlend_directs_close(struct dlend_link *link);
 
 /** dlend_directs_free - the link goes, and no vectors of it are left. Context: process. */
 void dlend_directs_free(struct dlend_link *link);
@@ -638,7 +639,7 @@ void dlend_announce_settle(void);
  */
 void dlend_setup_free(struct dlend_link *link);
 
-/** dlend_session_init - no session; no step before dlend_link_kick(). Context: any. */
+/** dlend_session_init - no session; no step before dlend_link_queue_step(). Context: any. */
 void dlend_session_init(struct dlend_link *link);
 
 /**

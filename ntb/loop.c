@@ -118,7 +118,7 @@ int dlend_loop_open(void)
 	WRITE_ONCE(dlend_the_loop.link, link);
 	/* A doorbell may have been rung before the line above. */
 	dlend_loop_deliver();
-	dlend_link_kick(link);
+	dlend_link_queue_step(link);
 	return 0;
 }
 DLEND_EXPORT(dlend_loop_open);

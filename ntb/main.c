@@ -41,13 +41,13 @@ DLEND_EXPORT(dlend_msg_type_name);
 
 /* The host sleeps */
 
-static void dlend_pm_ask(struct dlend_link_user *user, void *err)
+static void dlend_pm_suspend_user(struct dlend_link_user *user, void *err)
 {
 	if (!*(int *)err && user->suspend)
 		*(int *)err = user->suspend();
 }
 
-static void dlend_pm_tell(struct dlend_link_user *user, void *slept)
+static void dlend_pm_resume_user(struct dlend_link_user *user, void *slept)
 {
 	if (user->resume)
 		user->resume(*(bool *)slept);
@@ -64,9 +64,9 @@ static int dlend_pm_prepare(void)
 	bool slept = false;
 	int err = 0;
 
-	dlend_users_call(dlend_pm_ask, &err);
+	dlend_users_call(dlend_pm_suspend_user, &err);
 	if (err)
-		dlend_users_call(dlend_pm_tell, &slept);
+		dlend_users_call(dlend_pm_resume_user, &slept);
 	else
 		dlend_links_sleep(true);
 	return err;
@@ -77,7 +77,7 @@ static void dlend_pm_resume(void)
 	bool slept = true;
 
 	dlend_links_sleep(false);
-	dlend_users_call(dlend_pm_tell, &slept);
+	dlend_users_call(dlend_pm_resume_user, &slept);
 }
 
 static int dlend_pm_event(struct notifier_block *self, unsigned long event, void *unused)

@@ -29,7 +29,7 @@ static bool dlend_root_allowed;
 static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_p2p_domains */
 static struct dlend_p2p_domains dlend_root_p2p_domains;
 
-static void dlend_root_tell(struct dlend_link_user *user, void *unused)
+static void dlend_root_notify_user(struct dlend_link_user *user, void *unused)
 {
 	if (user->allowed_changed)
 		user->allowed_changed();
@@ -42,7 +42,7 @@ static int dlend_root_set_allowed(const char *val, const struct kernel_param *kp
 
 	/* While the module is being loaded there are no users yet. */
 	if (!err && dlend_root_allowed != before)
-		dlend_users_call(dlend_root_tell, NULL);
+		dlend_users_call(dlend_root_notify_user, NULL);
 	return err;
 }
 

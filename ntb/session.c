@@ -208,7 +208,7 @@ int dlend_link_set_requesters(struct dlend_link *link, struct dlend_requesters *
 {
 	guard(mutex)(&link->state_lock);
 	/* Checked first: once the link is gone, the module with the ops may be unloaded. */
-	if (link->gone)
+	if (link->hw_gone)
 		return -ENODEV;
 	return link->ops->set_requesters ? link->ops->set_requesters(link->hw, these) : 0;
 }
@@ -217,7 +217,7 @@ DLEND_EXPORT(dlend_link_set_requesters);
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {
 	guard(mutex)(&link->state_lock);
-	if (link->gone || !link->hw->spare_size)
+	if (link->hw_gone || !link->hw->spare_size)
 		return -EOPNOTSUPP;
 	if (page > link->hw->spare_size || link->hw->spare_size - page < DLEND_DIRECT_SIZE)
 		return -ERANGE;
@@ -243,7 +243,7 @@ static int dlend_setup_prepare(struct dlend_link *link)
 	 * Both windows are set for each session: if their registers are in the peer's device, a
 	 * reboot of the peer clears them.  The second window is set when it is first needed.
 	 */
-	dlend_directs_rest(link);
+	dlend_directs_close(link);
 	if (!err)
 		err = dlend_setup_set_trans(link);
 	if (err) {
@@ -255,18 +255,18 @@ static int dlend_setup_prepare(struct dlend_link *link)
 }
 
 /* Nothing of this node is reached, until dlend_setup_prepare(). */
-static void dlend_setup_rest(struct dlend_link *link)
+static void dlend_setup_close(struct dlend_link *link)
 {
 	dlend_doorbell_enable(link, false);
 	if (link->aperture && link->ops->clear_trans)
 		link->ops->clear_trans(link->hw);
-	dlend_directs_rest(link);
+	dlend_directs_close(link);
 }
 
 /* Nothing of this node is reached any more, for good: the hardware goes away. */
 static void dlend_setup_undo(struct dlend_link *link)
 {
-	dlend_setup_rest(link);
+	dlend_setup_close(link);
 	if (link->aperture)
 		dlend_aperture_detach(link->aperture);
 	if (link->peer_ctrl && !link->loop)
@@ -372,26 +372,26 @@ static void dlend_announce_work(struct work_struct *work)
 		a->session = session;
 		dlend_users_call(dlend_announce_up, link);
 		news = "up";
-	} else if (!session && !READ_ONCE(a->quiet)) {
+	} else if (!session && !READ_ONCE(a->down_done)) {
 		/* Also if the session ended before users were told that it began. */
 		dlend_announce_end(link);
-		WRITE_ONCE(a->quiet, true);
+		WRITE_ONCE(a->down_done, true);
 		news = "down";
 	}
 	mutex_unlock(&a->lock);
-	dlend_link_kick(link);
+	dlend_link_queue_step(link);
 	if (news)
 		dlend_uevent_state(&link->dev, news);
 }
 
-static int dlend_announce_joined(struct dlend_link *link, void *user)
+static int dlend_announce_to_new(struct dlend_link *link, void *user)
 {
 	guard(mutex)(&link->announced.lock);
 	dlend_announce_up(user, link);
 	return 0;
 }
 
-static int dlend_announce_left(struct dlend_link *link, void *arg)
+static int dlend_announce_to_leaver(struct dlend_link *link, void *arg)
 {
 	struct dlend_link_user *user = arg;
 
@@ -402,9 +402,10 @@ static int dlend_announce_left(struct dlend_link *link, void *arg)
 }
 
 /*
- * The reason for a new session may be a string of the module that is being unloaded.
- * dlend_link_renew() has queued a step, which copies that string.  A step that does not copy it
- * leaves no session, and without a session the reason is not read.
+ * link->restart_why may be a string literal of the module that is being unloaded.
+ * dlend_link_restart_current() has queued a step, which copies that string.  So wait for that step.
+ * If the step returns before it reads the reason, the link has no session then, and when the next
+ * session begins, dlend_session_begin() forgets the reason without reading it.
  */
 static int dlend_announce_step(struct dlend_link *link, void *unused)
 {
@@ -420,7 +421,7 @@ int dlend_link_user_register(struct dlend_link_user *user)
 	err = dlend_user_add(user);
 	/* A link that comes after this walk finds the user among the others. */
 	if (!err)
-		dlend_links_each(false, dlend_announce_joined, user);
+		dlend_links_each(false, dlend_announce_to_new, user);
 	return err;
 }
 DLEND_EXPORT(dlend_link_user_register);
@@ -431,7 +432,7 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 	/* After this, no message handler and no callback of the user runs ... */
 	dlend_user_del(user);
 	/* ... but for the last link_down(), for every link: a link may just have gone down. */
-	dlend_links_each(false, dlend_announce_left, user);
+	dlend_links_each(false, dlend_announce_to_leaver, user);
 	mutex_unlock(&dlend_users_lock);
 	dlend_links_each(false, dlend_announce_step, NULL);
 }
@@ -569,7 +570,7 @@ static void dlend_session_begin(struct dlend_link *link)
 	dlend_session_fit_windows(link);
 	memcpy(name, link->ctrl->name, sizeof(name));
 	WRITE_ONCE(link->peer, b->peer_node);
-	link->restart = NULL;
+	link->restart_why = NULL;
 	link->error_said = false;
 	spin_lock(&link->lock);
 	dlend_name_read(link->peer_name, name);
@@ -593,7 +594,7 @@ static void dlend_session_end(struct dlend_link *link)
 	bool was_up = dlend_link_is_up(link);
 
 	if (was_up)
-		WRITE_ONCE(link->announced.quiet, false);
+		WRITE_ONCE(link->announced.down_done, false);
 	dlend_irq_sources_enable(link, false);
 	dlend_chan_end(link);
 	dlend_spads_hide(link);
@@ -665,7 +666,7 @@ static bool dlend_session_start(struct dlend_link *link)
 	struct dlend_bringup *b = &link->bringup;
 
 	/* While users hear of the last session's end: announced.work kicks the link later. */
-	if (!READ_ONCE(link->announced.quiet) || dlend_setup_prepare(link))
+	if (!READ_ONCE(link->announced.down_done) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();
 	b->aperture_mib = dlend_aperture_size(link->aperture) >> 20;
@@ -703,7 +704,7 @@ static unsigned int dlend_session_step(struct dlend_link *link)
 		dlend_session_carry_out(link, dlend_bringup_link_down(b));
 		return DLEND_STEP_IDLE_MS;
 	}
-	why = xchg(&link->restart, NULL);
+	why = xchg(&link->restart_why, NULL);
 	if (why)
 		dlend_session_carry_out(link, dlend_bringup_abort(b, why));
 	wait = dlend_backoff_left(&link->sessions.backoff, dlend_now_ms());
@@ -733,7 +734,7 @@ static void dlend_session_work(struct work_struct *work)
 	unsigned int ms;
 
 	mutex_lock(&link->state_lock);
-	if (link->gone) {
+	if (link->hw_gone) {
 		mutex_unlock(&link->state_lock);
 		return;
 	}
@@ -748,7 +749,7 @@ void dlend_session_init(struct dlend_link *link)
 	mutex_init(&link->state_lock);
 	mutex_init(&link->announced.lock);
 	INIT_WORK(&link->announced.work, dlend_announce_work);
-	link->announced.quiet = true;
+	link->announced.down_done = true;
 	link->stepped_at = jiffies;
 	ratelimit_state_init(&link->sessions.messages, DLEND_SESSION_LINES_IN,
 			     DLEND_SESSION_LINES);
@@ -766,17 +767,17 @@ void dlend_session_open(struct dlend_link *link, bool asleep)
 	if (!link->asleep && link->ops->link_enable)
 		link->ops->link_enable(link->hw, true);
 	mutex_unlock(&link->state_lock);
-	dlend_link_kick(link);
+	dlend_link_queue_step(link);
 }
 
 void dlend_session_sleep(struct dlend_link *link, bool on)
 {
 	mutex_lock(&link->state_lock);
-	if (!link->gone && link->asleep != on) {
+	if (!link->hw_gone && link->asleep != on) {
 		link->asleep = on;
 		if (on) {
 			dlend_session_carry_out(link, dlend_bringup_link_down(&link->bringup));
-			dlend_setup_rest(link);
+			dlend_setup_close(link);
 		} else if (link->ops->link_enable) {
 			link->ops->link_enable(link->hw, true);
 		}
@@ -785,14 +786,14 @@ void dlend_session_sleep(struct dlend_link *link, bool on)
 	/* Users must be done with the old session before devices stop. */
 	if (on)
 		flush_work(&link->announced.work);
-	dlend_link_kick(link);
+	dlend_link_queue_step(link);
 }
 
 void dlend_session_remove(struct dlend_link *link)
 {
 	disable_delayed_work_sync(&link->state_work);
 	mutex_lock(&link->state_lock);
-	WRITE_ONCE(link->gone, true);
+	WRITE_ONCE(link->hw_gone, true);
 	dlend_session_carry_out(link, dlend_bringup_link_down(&link->bringup));
 	mutex_unlock(&link->state_lock);
 	flush_work(&link->announced.work);

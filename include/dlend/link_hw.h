@@ -106,12 +106,12 @@ struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *h
 void dlend_link_remove(struct dlend_link *link);
 
 /**
- * dlend_link_kick - have the bring-up make a step now, as something has changed
+ * dlend_link_queue_step - have the bring-up make a step now, as something has changed
  * @link: link
  *
  * Context: any.
  */
-void dlend_link_kick(struct dlend_link *link);
+void dlend_link_queue_step(struct dlend_link *link);
 
 /**
  * dlend_link_doorbell - own doorbell bits may be set
