@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that a controller has not ended yet: see outstanding.h.
+ * Outstanding commands of a disk's controller: see outstanding.h.
  *
- * A controller that is off, or has stopped because of an error, ends no command.  Commands that it
- * shows then wait for its driver, which finds them on the other host.
+ * A controller that is off, or has stopped because of an error, completes no command.  It counts as
+ * not busy: commands that its registers still show wait for its driver, which finds them on the
+ * host that the VM moves to.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -13,7 +14,7 @@
 #include <dlend/alloc.h>
 #include "outstanding.h"
 
-/* A BAR may end before the last ports that could be there. */
+/* All ones beyond the BAR, which may end before the registers of the highest port. */
 static u32 dlend_register(const struct dlend_registers *r, u32 offset)
 {
 	return offset + sizeof(u32) <= r->size ? r->read(r, offset) : ~0u;
@@ -33,7 +34,7 @@ static u32 dlend_register(const struct dlend_registers *r, u32 offset)
 #define DLEND_AHCI_CMD_START	BIT(0)
 #define DLEND_AHCI_SSTS_DET	0xfu
 #define DLEND_AHCI_DET_THERE	0x3u
-/* Of a command, or of the host or the link under it: the port stops until its driver starts it */
+/* Errors (task file, host bus fatal and data, interface fatal): the port stops until restarted */
 #define DLEND_AHCI_IS_STOPPED	(BIT(30) | BIT(29) | BIT(28) | BIT(27))
 
 static bool dlend_ahci_port_busy(const struct dlend_registers *r, u32 port)
@@ -59,7 +60,7 @@ static bool dlend_ahci_busy(const struct dlend_registers *r)
 	return false;
 }
 
-/* UFS: a bit for each transfer, and for each task about one */
+/* UFS: doorbell registers with a bit for each transfer request, and each task management request */
 #define DLEND_UFS_ENABLE	0x34
 #define DLEND_UFS_TRANSFERS	0x58
 #define DLEND_UFS_TRANSFERS_RUN	0x60
@@ -91,45 +92,61 @@ const struct dlend_outstanding *dlend_outstanding_of(u32 class)
 }
 
 /*
- * NVMe.  A silent controller may be in the midst of a command: a flush or a trim takes seconds.
- * Its registers do not tell, and its doorbells cannot be read.  But its queues are in the guest's
- * memory, and while the guest stands still only the controller writes there:
+ * NVMe.  A controller that does no DMA may be in the midst of a command: a flush or a trim takes
+ * seconds.  No register shows that, and doorbells cannot be read.  But the queues are in the
+ * guest's memory, and while the guest stands still only the controller writes there:
  *
- * - The driver has made each I/O queue by a command in the administrator's queue, which has the
- *   queue's address.  The last such commands, 32 with Linux, are still there.
- * - The controller notes the end of each command in the next entry of a completion queue, whose
- *   phase bit changes with each round.  So the number of ends is known.
- * - Each end has the head of the submission queue, so the number of commands that were fetched by
- *   then is known.  With all known drivers both queues of a pair have the same size, and begin with
- *   entry 0; so the difference is the number of commands that have not ended.  The controller may
- *   have fetched more since then, but not fewer.
- * - If the driver has sent another command since then, it is in the entry at the head.  In the
- *   first round that entry is empty otherwise.  Later it may hold the oldest command of the last
- *   round.  Linux gives each command a tag (12 bits) and counts the uses of the tag (4 bits).  So
- *   of two entries with the same tag it is known which one is newer.
+ * - The driver has made each I/O queue by a Create I/O Queue command in the admin submission queue.
+ *   That command has the address of the I/O queue.  The newest entries of the admin submission
+ *   queue, 32 with Linux, have not been overwritten.
+ * - The controller writes a completion entry for each command to the next place of a completion
+ *   queue.  The phase bit of the entries changes each time the queue wraps.  So the place of the
+ *   next completion is known.
+ * - Each completion entry has the head of the submission queue: how many commands the controller
+ *   had fetched when it wrote the entry.  With all known drivers both queues of a pair have the
+ *   same size, and begin with entry 0.  So if the head differs from the place of the next
+ *   completion, the difference is the number of outstanding commands.  The controller may have
+ *   fetched more commands since, but not fewer.
+ * - If the driver has sent another command since the last completion, the command is in the
+ *   submission entry at the head.  Before the queue wraps for the first time, that entry is zero
+ *   if no command was sent.  Later it may hold the oldest command of the previous round.  Linux
+ *   gives each command a tag (12 bits) and counts the uses of the tag (4 bits).  So of two
+ *   entries with the same tag it is known which one is newer.
  *
- * A command that is found so has certainly not ended.  Some are not found: if the commands that
- * made the queues were overwritten, or if a driver uses other numbers.  Then only silence tells.
+ * A command that is found in this way is certainly outstanding.  Some outstanding commands are not
+ * found: if the Create I/O Queue commands were overwritten, or if a driver forms its command ids in
+ * another way.  Then only the lender can tell, which sees whether the controller is silent.
  */
 
-/* The most entries of an administrator's queue; longer I/O queues are not looked at */
+/* The most entries that an admin queue can have; I/O queues with more are not examined */
 #define DLEND_NVME_ENTRIES	4096u
 
-/* Pairs up to this number are looked at */
+/* I/O queues with this number or a higher one are not examined */
 #define DLEND_NVME_PAIRS	256u
 
-/* @sq, @cq: addresses, 0: not known; their entries; @cq_of: number of @sq's completion queue */
+/*
+ * A submission queue and the completion queue with the same number.
+ * @sq, @cq: guest-physical addresses of the two; 0: not known
+ * @sq_entries, @cq_entries: how many entries they have
+ * @cq_of: number of the completion queue that @sq uses
+ */
 struct dlend_nvme_pair {
 	u64 sq, cq;
 	u32 sq_entries, cq_entries, cq_of;
 };
 
-/* @pos: entry of the next end; @round: it is not the first; @head: as the last end has it */
+/*
+ * What a completion queue shows.
+ * @pos: index of the entry that the next completion goes to
+ * @round: the entry at @pos was written before: the queue has wrapped
+ * @head: head of the submission queue, as the last completion entry has it
+ */
 struct dlend_nvme_ends {
 	u32 pos, head;
 	bool round;
 };
 
+/* Read guest memory.  Return: a buffer for kvfree(); NULL, with an errno in @ret. */
 static void *dlend_nvme_read(const struct dlend_nvme *n, u64 gpa, size_t size, int *ret)
 {
 	void *buf = kvmalloc(size, GFP_KERNEL);
@@ -146,7 +163,7 @@ static bool dlend_nvme_phase(const struct nvme_completion *cqe)
 	return le16_to_cpu(cqe->status) & 1;
 }
 
-/* Return: some command has ended. */
+/* Find the last completion.  Return: true if some command has completed; else @ends is of no use */
 static bool dlend_nvme_find_end(const struct nvme_completion *cq, u32 entries,
 				struct dlend_nvme_ends *ends)
 {
@@ -156,22 +173,26 @@ static bool dlend_nvme_find_end(const struct nvme_completion *cq, u32 entries,
 	while (i < entries && dlend_nvme_phase(&cq[i]) == dlend_nvme_phase(&cq[0]))
 		i++;
 	ends->pos = i % entries;
-	/* An entry that was written is not zero: it has the number of a submission queue. */
+	/* A completion entry is never zero: it has the number of a submission queue. */
 	ends->round = memchr_inv(&cq[ends->pos], 0, sizeof(*cq));
 	last = &cq[ends->pos ? ends->pos - 1 : entries - 1];
 	ends->head = le16_to_cpu(last->sq_head);
 	return ends->pos || memchr_inv(last, 0, sizeof(*last));
 }
 
-/* How often was the tag of @b used after @a? Below 8: @b is newer. Tags are equal. */
+/*
+ * Command ids @a and @b have the same tag.  Return: how often the tag was used from @a to @b,
+ * modulo 16.  1 to 7: @b is newer than @a.
+ */
 static u32 dlend_nvme_uses(u16 a, u16 b)
 {
 	return ((b >> 12) - (a >> 12)) & 15;
 }
 
 /*
- * The entry at @at is the oldest one, or a new one.  Is it newer than one with the same tag?  All
- * entries with its tag have to be older, or these are not Linux's numbers.
+ * The entry at @at is either the oldest one or a new command.  It is new if other entries have its
+ * tag and all of these are older.  If one of them is newer, the entry at @at is the oldest one, or
+ * the driver does not form command ids as Linux does.
  */
 static bool dlend_nvme_is_new(const struct nvme_command *sq, u32 entries, u32 at)
 {
@@ -191,11 +212,13 @@ static bool dlend_nvme_is_new(const struct nvme_command *sq, u32 entries, u32 at
 	return newer;
 }
 
+/* Was the entry ever written? */
 static bool dlend_nvme_used(const struct nvme_command *sqe)
 {
 	return memchr_inv(sqe, 0, sizeof(*sqe));
 }
 
+/* Return: 1: a command of the pair is outstanding; 0: none is known; -ENOMEM, or of @n->read() */
 static int dlend_nvme_pair_busy(const struct dlend_nvme *n, const struct dlend_nvme_pair *q)
 {
 	struct dlend_nvme_ends ends;
@@ -219,7 +242,10 @@ static int dlend_nvme_pair_busy(const struct dlend_nvme *n, const struct dlend_n
 	sq = dlend_nvme_read(n, q->sq, entries * sizeof(*sq), &ret);
 	if (!sq)
 		return ret;
-	/* Memory that was not empty at first, as after a reset of the controller, tells nothing. */
+	/*
+	 * Only an entry with a zero entry behind it is a new command.  If the driver did not clear
+	 * the memory of the queue, as after a reset of the controller, nothing can be said.
+	 */
 	if (ends.round)
 		busy = dlend_nvme_is_new(sq, entries, ends.pos);
 	else
@@ -229,10 +255,13 @@ static int dlend_nvme_pair_busy(const struct dlend_nvme *n, const struct dlend_n
 	return busy;
 }
 
-/* A queue is made or ended; all four commands have these fields at the same places. */
+/*
+ * Note what an admin command does to the I/O queues, if it creates or deletes one.  All four
+ * commands have the fields that are read here at the same places.
+ */
 static void dlend_nvme_learn(struct dlend_nvme_pair *pair, const struct nvme_create_sq *command)
 {
-	/* A queue that is not in one piece is not looked at. */
+	/* A queue that is not physically contiguous is not examined. */
 	u64 at = le16_to_cpu(command->sq_flags) & NVME_QUEUE_PHYS_CONTIG ?
 		 le64_to_cpu(command->prp1) : 0;
 	u32 number = le16_to_cpu(command->sqid), entries = le16_to_cpu(command->qsize) + 1;
@@ -259,7 +288,10 @@ static void dlend_nvme_learn(struct dlend_nvme_pair *pair, const struct nvme_cre
 	}
 }
 
-/* From the oldest command that is still there to the last one. */
+/*
+ * Find the I/O queues: go through the admin submission queue, from the oldest command that is still
+ * there to the newest.  Return: 0, -ENOMEM, or an error of @n->read().
+ */
 static int dlend_nvme_learn_all(const struct dlend_nvme *n, struct dlend_nvme_pair *pair)
 {
 	u32 sq_entries = (n->aqa & 0xfff) + 1, cq_entries = (n->aqa >> 16 & 0xfff) + 1;
@@ -288,7 +320,7 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	struct dlend_nvme_pair *pair, *q;
 	int ret;
 
-	/* If it is off or broken, it ends no command.  All ones: it does not answer. */
+	/* Off or failed (so are all ones, when it does not answer): it completes no command. */
 	if (!(n->cc & NVME_CC_ENABLE) || !(n->csts & NVME_CSTS_RDY) || (n->csts & NVME_CSTS_CFS))
 		return 0;
 	pair = kvcalloc(DLEND_NVME_PAIRS, sizeof(*pair), GFP_KERNEL);
@@ -297,10 +329,13 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	ret = dlend_nvme_learn_all(n, pair);
 	for (u32 i = 1; i < DLEND_NVME_PAIRS && !ret; i++) {
 		q = &pair[i];
-		/* Only pairs of queues of one size, with no other queue, are looked at. */
+		/* Only a pair of queues of the same size, which no third queue shares, is examined. */
 		if (q->sq && q->cq && q->cq_of == i && q->sq_entries == q->cq_entries &&
 		    q->sq_entries > 1 && q->sq_entries <= DLEND_NVME_ENTRIES)
-			/* Queues in the controller's memory cannot be read, and tell nothing. */
+			/*
+			 * A queue that cannot be read is skipped: it may be in the controller's own
+			 * memory.
+			 */
 			ret = dlend_nvme_pair_busy(n, q) > 0;
 	}
 	kvfree(pair);
