@@ -75,7 +75,7 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 }
 
 /* The user of all claims here: no process has this number. */
-#define DLEND_NATIVE_PARTY	((struct dlend_user){ .pid = -1 })
+#define DLEND_NATIVE_USER	((struct dlend_user){ .pid = -1 })
 /* The last lease of the device may not be over yet: a reset takes some time. */
 #define DLEND_NATIVE_WAIT_MS	60000
 #define DLEND_NATIVE_PAUSE_MS	50
@@ -136,7 +136,7 @@ static void dlend_native_again_work(struct work_struct *work)
 	if (dlend_native_irq_again(fn))
 		dlend_native_lost(fn, "its interrupts could not be set up anew");
 	else
-		dlend_native_irq_make_up(fn);
+		dlend_native_irq_handle_all(fn);
 }
 
 /* What the borrower calls (struct dlend_claim_ops) */
@@ -431,8 +431,8 @@ static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_n
 	return dlend_native_in_group(a, b, dlend_native_group_of(b));
 }
 
-/* Take all of the group of @of for this thread, until dlend_native_let_go(). */
-static void dlend_native_grab(struct dlend_native_place *of, struct list_head *group)
+/* Take all of the group of @of for this thread, until dlend_native_group_end(). */
+static void dlend_native_group_begin(struct dlend_native_place *of, struct list_head *group)
 {
 	int number = dlend_native_group_of(of);
 	struct dlend_native_place *place;
@@ -447,7 +447,7 @@ static void dlend_native_grab(struct dlend_native_place *of, struct list_head *g
 	}
 }
 
-static void dlend_native_let_go(struct list_head *group)
+static void dlend_native_group_end(struct list_head *group)
 {
 	struct dlend_native_place *place;
 
@@ -515,7 +515,7 @@ static int dlend_native_place_claim(struct dlend_native_place *place)
 	INIT_WORK(&fn->bind_work, dlend_native_irq_bind_work);
 	INIT_WORK(&fn->again_work, dlend_native_again_work);
 	fn->claim.ops = &dlend_native_claim_ops;
-	fn->claim.user = DLEND_NATIVE_PARTY;
+	fn->claim.user = DLEND_NATIVE_USER;
 	ret = dlend_offer_claim(place->offer, &fn->claim, why);
 	if (ret)
 		dlend_native_fn_fails(fn, "%s", why);
@@ -609,7 +609,7 @@ static int dlend_native_plug(struct list_head *group)
 	if (IS_ERR(root))
 		return PTR_ERR(root);
 	list_for_each_entry(place, group, with)
-		ret = ret ?: dlend_native_root_put(root, place->fn);
+		ret = ret ?: dlend_native_root_add_fn(root, place->fn);
 	/* Before the scan: when the IOMMU core attaches the domain, that must not fail. */
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_domain_prepare(place->fn);
@@ -687,7 +687,7 @@ static int dlend_native_await_whole(struct dlend_native_place *of)
 }
 
 /* A failure without a reason is none that an administrator can mend; usually it is memory. */
-static void dlend_native_say(struct dlend_native_place *place, int err)
+static void dlend_native_place_explain(struct dlend_native_place *place, int err)
 {
 	if (place->why[0])
 		return;
@@ -705,7 +705,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	ret = dlend_native_await_whole(of);
 	if (ret)
 		return ret;
-	dlend_native_grab(of, &group);
+	dlend_native_group_begin(of, &group);
 	list_for_each_entry(place, &group, with)
 		place->why[0] = '\0';
 	mutex_unlock(&dlend_native_attach_lock);
@@ -716,13 +716,13 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	/* The lost_work of a function that was lost before place->fn was set did not find it. */
 	list_for_each_entry(place, &group, with)
 		if (place->fn && READ_ONCE(place->fn->dead))
-			dlend_native_go(place->fn);
+			dlend_native_queue_lost(place->fn);
 	if (ret)
-		dlend_native_say(failed, ret);
+		dlend_native_place_explain(failed, ret);
 	if (ret && failed != of)
 		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group: %.180s",
 			 dev_name(dlend_offer_dev(failed->offer)), failed->why);
-	dlend_native_let_go(&group);
+	dlend_native_group_end(&group);
 	return ret;
 }
 
@@ -730,13 +730,13 @@ static void dlend_native_detach(struct dlend_native_place *of)
 {
 	LIST_HEAD(group);
 
-	dlend_native_grab(of, &group);
+	dlend_native_group_begin(of, &group);
 	mutex_unlock(&dlend_native_attach_lock);
 	/* All of the group that are attached are on one root bus. */
 	dlend_native_root_remove(of->fn->root);
 	dlend_native_give_group(&group);
 	mutex_lock(&dlend_native_attach_lock);
-	dlend_native_let_go(&group);
+	dlend_native_group_end(&group);
 }
 
 static struct dlend_native_place *dlend_native_place_of(const struct dlend_native_fn *fn)
@@ -920,7 +920,7 @@ static void dlend_native_removed(struct dlend_native_fn *fn)
 	raw_spin_lock_irq(&fn->lock);
 	fn->dead = true;
 	raw_spin_unlock_irq(&fn->lock);
-	dlend_native_go(fn);
+	dlend_native_queue_lost(fn);
 }
 
 static int dlend_native_notify(struct notifier_block *nb, unsigned long action, void *data)
@@ -972,7 +972,7 @@ static void __exit dlend_native_exit(void)
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_nb);
 	destroy_workqueue(dlend_native_wq);
 	dlend_native_iommu_exit();
-	dlend_native_windows_stop();
+	dlend_native_ntb_exit();
 }
 
 module_init(dlend_native_init);

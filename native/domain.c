@@ -82,12 +82,12 @@ struct dlend_native_domain {
  * Does an answer say that the lease is over?  Then the device's DMA is over, too: the lender fences
  * the device before it answers so.
  */
-static bool dlend_native_tell_over(int err)
+static bool dlend_native_lender_fenced(int err)
 {
 	return err == -ESTALE || err == -ENODEV;
 }
 
-static void dlend_native_tell_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
+static void dlend_native_dma_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
 {
 	u32 n = le32_to_cpu(p->count);
 
@@ -100,8 +100,8 @@ static void dlend_native_tell_add(struct dlend_p_dma *p, u64 first, u64 size, u6
 	p->count = cpu_to_le32(n + 1);
 }
 
-static int dlend_native_tell(struct dlend_native_fn *fn, enum dlend_msg_type type,
-			     const struct dlend_p_dma *dma)
+static int dlend_native_lender_call(struct dlend_native_fn *fn, enum dlend_msg_type type,
+				    const struct dlend_p_dma *dma)
 {
 	struct dlend_lease *lease = fn->claim.lease;
 	struct dlend_msg req;
@@ -114,28 +114,28 @@ static int dlend_native_tell(struct dlend_native_fn *fn, enum dlend_msg_type typ
 
 /*
  * Have the lender map a range of IO addresses to a place in its window. Return: 0; -ENOTCONN the
- * link is down; or what the lender answers, see dlend_native_tell_over().
+ * link is down; or what the lender answers, see dlend_native_lender_fenced().
  */
-static int dlend_native_tell_map(struct dlend_native_fn *fn, u64 first, u64 size, u64 offset)
+static int dlend_native_lender_map(struct dlend_native_fn *fn, u64 first, u64 size, u64 offset)
 {
 	u64 end = first + size, hole = clamp(DLEND_NATIVE_MSI_FIRST, first, end);
 	u64 hole_end = clamp(DLEND_NATIVE_MSI_FIRST + DLEND_NATIVE_MSI_SIZE, first, end);
 	struct dlend_p_dma dma = {};
 
-	dlend_native_tell_add(&dma, first, hole - first, offset);
-	dlend_native_tell_add(&dma, hole_end, end - hole_end, offset + (hole_end - first));
-	return dlend_native_tell(fn, DLEND_MSG_DMA_MAP, &dma);
+	dlend_native_dma_add(&dma, first, hole - first, offset);
+	dlend_native_dma_add(&dma, hole_end, end - hole_end, offset + (hole_end - first));
+	return dlend_native_lender_call(fn, DLEND_MSG_DMA_MAP, &dma);
 }
 
 /* Return: does the function reach nothing by these IO addresses? If not, its lender is silent. */
-static bool dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
+static bool dlend_native_lender_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
 {
 	struct dlend_p_dma dma = {};
 	int ret;
 
-	dlend_native_tell_add(&dma, first, size, 0);
-	ret = dlend_native_tell(fn, DLEND_MSG_DMA_UNMAP, &dma);
-	return !ret || dlend_native_tell_over(ret);
+	dlend_native_dma_add(&dma, first, size, 0);
+	ret = dlend_native_lender_call(fn, DLEND_MSG_DMA_UNMAP, &dma);
+	return !ret || dlend_native_lender_fenced(ret);
 }
 
 /* dlend_native_domain.shift if one segment has all addresses. */
@@ -181,15 +181,15 @@ static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native
 }
 
 /* Have lenders unmap it for the members up to @until (NULL: for all). Return: have all answered? */
-static bool dlend_native_segment_hide(struct dlend_native_domain *d,
-				      struct dlend_native_segment *seg,
-				      struct dlend_native_fn *until)
+static bool dlend_native_segment_unmap(struct dlend_native_domain *d,
+				       struct dlend_native_segment *seg,
+				       struct dlend_native_fn *until)
 {
 	struct dlend_native_fn *fn;
 	bool acked = true;
 
 	list_for_each_entry(fn, &d->members, in_domain) {
-		acked &= dlend_native_tell_unmap(fn, seg->first, seg->size);
+		acked &= dlend_native_lender_unmap(fn, seg->first, seg->size);
 		if (fn == until)
 			break;
 	}
@@ -197,32 +197,32 @@ static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 }
 
 /* Have the lender of @fn map it. */
-static int dlend_native_segment_tell(struct dlend_native_fn *fn,
-				     const struct dlend_native_segment *seg)
+static int dlend_native_segment_map_one(struct dlend_native_fn *fn,
+					const struct dlend_native_segment *seg)
 {
-	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
+	return dlend_native_lender_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
 }
 
-/* Have all members reach it. @hidden: (out) if that fails: does no member reach it? */
-static int dlend_native_segment_show(struct dlend_native_domain *d,
-				     struct dlend_native_segment *seg, bool *hidden)
+/* Have all members reach it. @acked: (out) if that fails: does no member reach it? */
+static int dlend_native_segment_map_all(struct dlend_native_domain *d,
+					struct dlend_native_segment *seg, bool *acked)
 {
 	struct dlend_native_fn *fn;
 	int err;
 
 	list_for_each_entry(fn, &d->members, in_domain) {
-		err = dlend_native_segment_tell(fn, seg);
+		err = dlend_native_segment_map_one(fn, seg);
 		/* The lease is over, and @fn will leave: no reason to fail the others. */
-		if (dlend_native_tell_over(err))
+		if (dlend_native_lender_fenced(err))
 			continue;
 		if (err)
-			goto hide;
+			goto unmap;
 	}
 	return 0;
 
-hide:
+unmap:
 	/* @fn included: a lender that did not answer may have mapped it. */
-	*hidden = dlend_native_segment_hide(d, seg, fn);
+	*acked = dlend_native_segment_unmap(d, seg, fn);
 	return err;
 }
 
@@ -246,7 +246,7 @@ static void dlend_native_segment_free(struct dlend_native_segment *seg, bool ack
 }
 
 /* Give unused segments back, if this domain's are made on demand. Return: was there one? */
-static bool dlend_native_segments_shed(struct dlend_native_domain *d)
+static bool dlend_native_segments_free_unused(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
 	bool any = false, acked;
@@ -260,14 +260,14 @@ static bool dlend_native_segments_shed(struct dlend_native_domain *d)
 		mutex_lock(&d->lock);
 		xa_erase(&d->segments, number);
 		mutex_unlock(&d->lock);
-		acked = dlend_native_segment_hide(d, seg, NULL) && !d->silent;
+		acked = dlend_native_segment_unmap(d, seg, NULL) && !d->silent;
 		dlend_native_segment_free(seg, acked);
 		any = true;
 	}
 	return any;
 }
 
-static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_domain *d, u64 size)
+static struct dlend_raw_slot *dlend_native_segment_reserve(struct dlend_native_domain *d, u64 size)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
 	struct dlend_raw_slot *raw;
@@ -275,7 +275,7 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 	if (!ap)
 		return ERR_PTR(-ENODEV);
 	raw = dlend_raw_slot_open(&d->raw, ap, size);
-	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
+	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_free_unused(d))
 		raw = dlend_raw_slot_open(&d->raw, ap, size);
 	return raw;
 }
@@ -301,28 +301,28 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
 {
 	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
-	bool hidden;
+	bool acked;
 	int err;
 
 	if (!seg)
 		return -ENOMEM;
 	seg->first = first;
 	seg->size = size;
-	seg->raw = dlend_native_segment_room(d, size);
+	seg->raw = dlend_native_segment_reserve(d, size);
 	if (IS_ERR(seg->raw)) {
 		err = PTR_ERR(seg->raw);
 		goto free_seg;
 	}
-	err = dlend_native_segment_show(d, seg, &hidden);
+	err = dlend_native_segment_map_all(d, seg, &acked);
 	if (err)
 		goto close_slot;
 	err = dlend_native_segment_store(d, seg);
 	if (!err)
 		return 0;
-	hidden = dlend_native_segment_hide(d, seg, NULL);
+	acked = dlend_native_segment_unmap(d, seg, NULL);
 close_slot:
 	/* A silent lender may still map there: then the offsets stay in quarantine. */
-	dlend_raw_slot_close(seg->raw, hidden && !d->silent);
+	dlend_raw_slot_close(seg->raw, acked && !d->silent);
 free_seg:
 	kfree(seg);
 	return err;
@@ -420,7 +420,7 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 /* What the domain is for */
 
-static u64 dlend_native_window_bytes(struct dlend_link *link)
+static u64 dlend_native_aperture_bytes(struct dlend_link *link)
 {
 	return dlend_aperture_stat(dlend_link_aperture(link)).size;
 }
@@ -445,7 +445,7 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 	if (err)
 		return err;
 	if (!size)
-		size = min_t(u64, dlend_native_window_bytes(d->link) / 4, SZ_2G);
+		size = min_t(u64, dlend_native_aperture_bytes(d->link) / 4, SZ_2G);
 	size = ALIGN_DOWN(clamp(size, DLEND_NATIVE_DMA_LEAST, DLEND_NATIVE_DMA_MOST), SZ_2M);
 	d->shift = DLEND_NATIVE_ALL;
 	err = dlend_native_segment_make(d, DLEND_NATIVE_DMA_FIRST, size);
@@ -493,7 +493,7 @@ static const char dlend_native_silence[] =
  */
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
-	bool stopped = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL));
+	bool stopped = dlend_native_lender_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL));
 	struct dlend_native_fn *other;
 
 	list_del_init(&fn->in_domain);
@@ -560,9 +560,9 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 		return -ENODEV;
 	/* Do not have the first member fail because of a segment that has no page. */
 	if (list_empty(&d->members))
-		dlend_native_segments_shed(d);
+		dlend_native_segments_free_unused(d);
 	xa_for_each(&d->segments, number, seg) {
-		err = dlend_native_segment_tell(fn, seg);
+		err = dlend_native_segment_map_one(fn, seg);
 		if (err)
 			goto unmap;
 	}
@@ -573,7 +573,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	return 0;
 
 unmap:
-	if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+	if (!dlend_native_lender_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
 		d->silent = true;
 	return err;
 }
@@ -581,7 +581,7 @@ unmap:
 /* Under change. Decide what a domain is for: if it was not prepared for dma-iommu, it is VFIO's. */
 static int dlend_native_domain_decide(struct dlend_native_domain *d)
 {
-	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
+	u64 part = dlend_native_aperture_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
 	u64 size = clamp(rounddown_pow_of_two(part | 1), (u64)SZ_2M, (u64)SZ_1G);
 	int err;
 
@@ -596,7 +596,7 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,
 					    d->raw.memory->geometry.aperture_end));
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
-	/* Pairs with the acquire in dlend_native_unknown(). */
+	/* Pairs with the acquire in dlend_native_domain_undecided(). */
 	smp_store_release(&d->shift, ilog2(size));
 	return 0;
 }
@@ -605,11 +605,11 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
  * Has a domain without a member kept its pages since an earlier session of the link?  Its slots are
  * of that session: if a lender were silent in a new one, they would not go into quarantine.
  */
-static bool dlend_native_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+static bool dlend_native_domain_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	if (!list_empty(&d->members))
 		return false;
-	dlend_native_segments_shed(d);
+	dlend_native_segments_free_unused(d);
 	return !xa_empty(&d->segments) && d->session != fn->claim.lease->ref.session;
 }
 
@@ -620,7 +620,8 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	/* -EINVAL tells VFIO and iommufd to try another domain. */
 	if (fn->claim.lease->ref.link != d->link)
 		return -EINVAL;
-	if (dlend_native_on_demand(d) && (READ_ONCE(d->revoked) || dlend_native_outlived(d, fn)))
+	if (dlend_native_on_demand(d) &&
+	    (READ_ONCE(d->revoked) || dlend_native_domain_outlived(d, fn)))
 		return -EINVAL;
 	return dlend_native_domain_decide(d);
 }
@@ -790,7 +791,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 }
 
 /* Is it not known what the domain is for?  iommufd maps before it attaches the first device. */
-static bool dlend_native_unknown(struct dlend_native_domain *d)
+static bool dlend_native_domain_undecided(struct dlend_native_domain *d)
 {
 	/* Pairs with the release in dlend_native_domain_decide(). */
 	if (smp_load_acquire(&d->shift))
@@ -814,7 +815,7 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 	};
 	ssize_t some;
 
-	if (dlend_native_unknown(d))
+	if (dlend_native_domain_undecided(d))
 		return -ENODEV;
 	if (prot & IOMMU_MMIO || !dlend_native_is_ram(paddr))
 		return -EINVAL;

@@ -40,7 +40,7 @@ void dlend_native_fn_put(struct dlend_native_fn *fn)
 	kref_put(&fn->ref, dlend_native_fn_free);
 }
 
-void dlend_native_go(struct dlend_native_fn *fn)
+void dlend_native_queue_lost(struct dlend_native_fn *fn)
 {
 	kref_get(&fn->ref);
 	if (!queue_work(dlend_native_wq, &fn->lost_work))
@@ -67,7 +67,7 @@ void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
 	 */
 	if (pdev && device_is_bound(&pdev->dev))
 		pdev->error_state = pci_channel_io_perm_failure;
-	dlend_native_go(fn);
+	dlend_native_queue_lost(fn);
 }
 
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn)

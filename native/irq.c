@@ -27,9 +27,7 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 
 	if (!virq) {
 		WRITE_ONCE(v->pending, true);
-		/*
-		 * Pairs with the barrier in dlend_native_irq_give(): one of the two sees the other.
-		 */
+		/* Pairs with the barrier in dlend_native_irq_set_virq(): one sees the other. */
 		smp_mb();
 		virq = READ_ONCE(v->virq);
 	}
@@ -39,7 +37,7 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 }
 
 /* The driver has a vector from now on. */
-static void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
+static void dlend_native_irq_set_virq(struct dlend_native_vector *v, unsigned int virq)
 {
 	WRITE_ONCE(v->virq, virq);
 	/* Pairs with the barrier in dlend_native_irq_handle(). */
@@ -98,7 +96,7 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, boo
 }
 
 /* Under irq_lock: have direct interrupts come to the processors that they are bound to now. */
-static void dlend_native_irq_follow(struct dlend_native_fn *fn)
+static void dlend_native_irq_bind_direct(struct dlend_native_fn *fn)
 {
 	struct dlend_native_vector *v;
 
@@ -116,7 +114,7 @@ void dlend_native_irq_bind_work(struct work_struct *work)
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, bind_work);
 
 	guard(mutex)(&fn->irq_lock);
-	dlend_native_irq_follow(fn);
+	dlend_native_irq_bind_direct(fn);
 }
 
 /*
@@ -142,7 +140,8 @@ static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
  * Under irq_lock: read the messages of vectors that are taken from the device's MSI-X table.  An
  * entry stays as it is until the next setup, as the lender's interrupts are remapped.
  */
-static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
+static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int first,
+				       unsigned int nr)
 {
 	void __iomem *table, *entry;
 	struct dlend_native_vector *v;
@@ -232,7 +231,7 @@ static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first,
 	if (ret)
 		dlend_native_irq_release(fn, first, taken);
 	else
-		dlend_native_irq_learn(fn, first, nr);
+		dlend_native_irq_read_msgs(fn, first, nr);
 	return ret;
 }
 
@@ -246,15 +245,15 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	ret = dlend_lease_irq_setup(fn->claim.lease, fn->irq_mode, fn->irq_count);
 	if (ret)
 		return ret;
-	dlend_native_irq_learn(fn, 0, fn->irq_count);
+	dlend_native_irq_read_msgs(fn, 0, fn->irq_count);
 	/* Direct interrupts may be others than before. */
 	for (unsigned int i = 0; i < fn->irq_count; i++)
 		fn->vector[i].bound = nr_cpu_ids;
-	dlend_native_irq_follow(fn);
+	dlend_native_irq_bind_direct(fn);
 	return 0;
 }
 
-void dlend_native_irq_make_up(struct dlend_native_fn *fn)
+void dlend_native_irq_handle_all(struct dlend_native_fn *fn)
 {
 	guard(mutex)(&fn->irq_lock);
 	for (unsigned int i = 0; i < fn->irq_count && fn->irq_mode != DLEND_IRQ_INTX; i++)
@@ -405,7 +404,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 /* By now, the PCI core's own domain has set up its part, so the interrupt is complete. */
 static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
 {
-	dlend_native_irq_give(irq_data_get_irq_chip_data(data), data->irq);
+	dlend_native_irq_set_virq(irq_data_get_irq_chip_data(data), data->irq);
 	return 0;
 }
 

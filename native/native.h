@@ -131,7 +131,7 @@ struct dlend_native_fn {
  * @numbers_entry: among the windows of the bridge; the bridge frees it, once it has a bus
  * @fwnode: name of @msi
  * @msi: where its functions take their interrupts from
- * @windows: onto the BARs, by dlend_native_window.in_root
+ * @bars: onto the BARs, by dlend_native_bar_res.in_root
  * @nr: number that the bus has on the lender
  * @below: 32-bit BARs are placed below this
  * @above: 64-bit BARs are placed from this on
@@ -148,7 +148,7 @@ struct dlend_native_root {
 	struct resource_entry *numbers_entry;
 	struct fwnode_handle *fwnode;
 	struct irq_domain *msi;
-	struct list_head windows;
+	struct list_head bars;
 	u8 nr;
 	u32 below;
 	u64 above;
@@ -180,8 +180,8 @@ void dlend_native_fn_put(struct dlend_native_fn *fn);
  */
 void dlend_native_lost(struct dlend_native_fn *fn, const char *why);
 
-/** dlend_native_go - queue a function's lost_work, with a reference for it. Context: any. */
-void dlend_native_go(struct dlend_native_fn *fn);
+/** dlend_native_queue_lost - queue a function's lost_work. Context: any. */
+void dlend_native_queue_lost(struct dlend_native_fn *fn);
 
 /** dlend_native_fn_on - a function by number; NULL: none, or the bus is not ours. Context: any. */
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn);
@@ -209,12 +209,12 @@ __printf(2, 3) void dlend_native_fn_fails(struct dlend_native_fn *fn, const char
 int dlend_native_irq_again(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_irq_make_up - handle each of the driver's message interrupts once
+ * dlend_native_irq_handle_all - handle each of the driver's message interrupts once
  * @fn: (in) function that may have sent some while they were set up
  *
  * Context: process; takes irq_lock.
  */
-void dlend_native_irq_make_up(struct dlend_native_fn *fn);
+void dlend_native_irq_handle_all(struct dlend_native_fn *fn);
 
 /**
  * dlend_native_irq_fired - the device has sent @vector
@@ -341,8 +341,8 @@ void dlend_native_ntb_leaves(struct device *ntb);
 /** dlend_native_ntb_left - @ntb has lost its driver. Context: process, in the bus's notifier. */
 void dlend_native_ntb_left(struct device *ntb);
 
-/** dlend_native_windows_stop - no window is left, and the notifier is gone. Context: process. */
-void dlend_native_windows_stop(void);
+/** dlend_native_ntb_exit - no window is left, and the notifier is gone. Context: process. */
+void dlend_native_ntb_exit(void);
 
 /**
  * dlend_native_config_init - make the space of a function that was just reset
@@ -371,15 +371,15 @@ void dlend_native_config_vpd_work(struct work_struct *work);
 struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isolated);
 
 /**
- * dlend_native_root_put - place a function on it, before the scan
+ * dlend_native_root_add_fn - place a function on it, before the scan
  * @root: root bus
  * @fn: (in, out) function with a lease and a configuration space
  *
  * It has the device and function number of its lender's, or another if that is taken.
  * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address, or the bus is
- * full; or as dlend_native_window_open(). What was made for it goes with the root bus.
+ * full; or as dlend_native_bar_res_request(). What was made for it goes with the root bus.
  */
-int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn);
+int dlend_native_root_add_fn(struct dlend_native_root *root, struct dlend_native_fn *fn);
 
 /**
  * dlend_native_root_scan - let the PCI core find the functions on it, and drivers bind

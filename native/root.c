@@ -24,7 +24,7 @@
 #include "native.h"
 
 /**
- * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
+ * struct dlend_native_bar_res - a BAR of a lent device, in the BAR of this host's NTB
  * @res: in the kernel's tree of resources, below the NTB's BAR
  * @region: the NTB's BAR
  * @node: among the region's windows
@@ -33,7 +33,7 @@
  * @fn: whose BAR it is
  * @idle: no driver has the device any more
  */
-struct dlend_native_window {
+struct dlend_native_bar_res {
 	struct resource res;
 	struct dlend_native_region *region;
 	struct list_head node, in_root;
@@ -60,7 +60,7 @@ struct dlend_native_window {
 /*
  * struct dlend_native_region - a BAR of an NTB with windows in it
  * @name: of the reservation that was there; NULL: there was none
- * @windows: in it, by dlend_native_window.node
+ * @bars: in it, by dlend_native_bar_res.node
  * @over: the NTB's driver lets go: windows are out of the tree of resources, and no more are opened
  */
 struct dlend_native_region {
@@ -68,7 +68,7 @@ struct dlend_native_region {
 	struct pci_dev *ntb;
 	int bar;
 	const char *name;
-	struct list_head windows;
+	struct list_head bars;
 	bool over;
 };
 
@@ -101,7 +101,7 @@ static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, 
 	region = kzalloc_obj(*region);
 	if (!region)
 		return NULL;
-	INIT_LIST_HEAD(&region->windows);
+	INIT_LIST_HEAD(&region->bars);
 	region->ntb = pci_dev_get(ntb);
 	region->bar = bar;
 	if (res->child && res->child->flags & IORESOURCE_BUSY) {
@@ -120,7 +120,7 @@ static void dlend_native_region_reserve(struct dlend_native_region *region)
 }
 
 /* The PCI core joins adjacent windows of a bus, and releases all but one of them by itself. */
-static void dlend_native_window_release(struct dlend_native_window *w)
+static void dlend_native_bar_res_release(struct dlend_native_bar_res *w)
 {
 	if (w->res.parent)
 		release_resource(&w->res);
@@ -129,7 +129,7 @@ static void dlend_native_window_release(struct dlend_native_window *w)
 /* A window of the region is gone; after the last one, the region is, too. */
 static void dlend_native_region_put(struct dlend_native_region *region)
 {
-	if (!list_empty(&region->windows))
+	if (!list_empty(&region->bars))
 		return;
 	if (!region->over)
 		dlend_native_region_reserve(region);
@@ -142,17 +142,17 @@ static void dlend_native_region_put(struct dlend_native_region *region)
  * Have the devices behind an NTB removed: dlend_native_lost() does so once for each.
  * Return: does a driver of one of them still have something there?
  */
-static bool dlend_native_regions_lose(struct device *ntb)
+static bool dlend_native_ntb_lose_fns(struct device *ntb)
 {
 	struct dlend_native_region *region;
-	struct dlend_native_window *w;
+	struct dlend_native_bar_res *w;
 	bool busy = false;
 
 	guard(mutex)(&dlend_native_regions_lock);
 	list_for_each_entry(region, &dlend_native_regions, node) {
 		if (&region->ntb->dev != ntb || region->over)
 			continue;
-		list_for_each_entry(w, &region->windows, node) {
+		list_for_each_entry(w, &region->bars, node) {
 			dlend_native_lost(w->fn, "this host's NTB is to lose its driver");
 			busy |= !w->idle;
 		}
@@ -164,10 +164,10 @@ void dlend_native_ntb_leaves(struct device *ntb)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 	struct dlend_native_region *region;
-	struct dlend_native_window *w;
+	struct dlend_native_bar_res *w;
 
 	xa_store(&dlend_native_leaving, (unsigned long)ntb, ntb, GFP_KERNEL | __GFP_NOFAIL);
-	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
+	while (dlend_native_ntb_lose_fns(ntb) && time_before(jiffies, end))
 		msleep(DLEND_NATIVE_LOOK_MS);
 	/*
 	 * A driver that has not let go by now gives its reservation back later, and the kernel's
@@ -177,8 +177,8 @@ void dlend_native_ntb_leaves(struct device *ntb)
 	list_for_each_entry(region, &dlend_native_regions, node) {
 		if (&region->ntb->dev != ntb || region->over)
 			continue;
-		list_for_each_entry(w, &region->windows, node)
-			dlend_native_window_release(w);
+		list_for_each_entry(w, &region->bars, node)
+			dlend_native_bar_res_release(w);
 		dlend_native_region_reserve(region);
 		region->over = true;
 	}
@@ -189,7 +189,7 @@ void dlend_native_ntb_left(struct device *ntb)
 	xa_erase(&dlend_native_leaving, (unsigned long)ntb);
 }
 
-void dlend_native_windows_stop(void)
+void dlend_native_ntb_exit(void)
 {
 	xa_destroy(&dlend_native_leaving);
 }
@@ -198,8 +198,8 @@ void dlend_native_windows_stop(void)
  * Make room for drivers to request a lent device's BAR. Return: 0; -ENODEV @at is in no BAR of the
  * NTB, or the NTB is losing its driver; -EBUSY; -ENOMEM.
  */
-static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
-				    struct dlend_link *link, phys_addr_t at, u64 size)
+static int dlend_native_bar_res_request(struct dlend_native_bar_res *w, struct dlend_native_fn *fn,
+					struct dlend_link *link, phys_addr_t at, u64 size)
 {
 	struct pci_dev *ntb = dlend_native_ntb(link);
 	struct resource *bar;
@@ -222,7 +222,7 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 		return -ENOMEM;
 	err = request_resource(bar, &w->res);
 	if (!err) {
-		list_add(&w->node, &w->region->windows);
+		list_add(&w->node, &w->region->bars);
 		return 0;
 	}
 	dlend_native_region_put(w->region);
@@ -234,7 +234,7 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
  * driver did not find its reservations when it gave them back: they are still children of the BARs
  * here.
  */
-static void dlend_native_window_idle(struct dlend_native_window *w)
+static void dlend_native_bar_res_idle(struct dlend_native_bar_res *w)
 {
 	struct resource *bar, *held;
 
@@ -245,12 +245,12 @@ static void dlend_native_window_idle(struct dlend_native_window *w)
 			__release_region(bar, held->start, resource_size(held));
 }
 
-static void dlend_native_window_close(struct dlend_native_window *w)
+static void dlend_native_bar_res_free(struct dlend_native_bar_res *w)
 {
 	guard(mutex)(&dlend_native_regions_lock);
 	list_del(&w->node);
 	if (!w->region->over)
-		dlend_native_window_release(w);
+		dlend_native_bar_res_release(w);
 	dlend_native_region_put(w->region);
 	kfree(w);
 }
@@ -271,7 +271,7 @@ static void dlend_native_window_close(struct dlend_native_window *w)
 #define DLEND_NATIVE_VPD_MS	250
 
 /* A read returns this if no device answers. */
-#define DLEND_NATIVE_NOBODY	0xffffffffu
+#define DLEND_NATIVE_ALL_ONES	0xffffffffu
 
 /* The bit Interrupt Status of a read, if the read includes it. Under lock. */
 static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where, int size)
@@ -288,7 +288,7 @@ static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int
 	unsigned long flags;
 	__le32 got = 0;
 
-	*val = DLEND_NATIVE_NOBODY;
+	*val = DLEND_NATIVE_ALL_ONES;
 	if (!fn)
 		return PCIBIOS_DEVICE_NOT_FOUND;
 	raw_spin_lock_irqsave(&fn->lock, flags);
@@ -430,8 +430,8 @@ static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 	return fn && fn->intx ? fn->intx : -1;
 }
 
-static int dlend_native_root_window(struct dlend_native_root *root, struct resource *res,
-				    u64 offset, struct resource_entry **out)
+static int dlend_native_bridge_add_window(struct dlend_native_root *root, struct resource *res,
+					  u64 offset, struct resource_entry **out)
 {
 	struct resource_entry *entry = resource_list_create_entry(res, 0);
 
@@ -444,14 +444,14 @@ static int dlend_native_root_window(struct dlend_native_root *root, struct resou
 }
 
 /* If the PCI core cannot register a bus, it leaks all windows of the bridge. */
-static void dlend_native_root_windows_lost(struct dlend_native_root *root)
+static void dlend_native_bridge_free_windows(struct dlend_native_root *root)
 {
-	struct dlend_native_window *w;
+	struct dlend_native_bar_res *w;
 
 	if (!list_empty(&root->bridge->windows))
 		return;
 	resource_list_free_entry(root->numbers_entry);
-	list_for_each_entry(w, &root->windows, in_root)
+	list_for_each_entry(w, &root->bars, in_root)
 		resource_list_free_entry(w->entry);
 }
 
@@ -471,7 +471,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
-	return dlend_native_root_window(root, &root->numbers, 0, &root->numbers_entry);
+	return dlend_native_bridge_add_window(root, &root->numbers, 0, &root->numbers_entry);
 }
 
 /* Choose a BAR's bus address: where its driver and the kernel find it. */
@@ -496,7 +496,7 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 				 unsigned int bar)
 {
 	const struct dlend_window *bar_window = &fn->claim.lease->bar[bar];
-	struct dlend_native_window *w;
+	struct dlend_native_bar_res *w;
 	u64 at;
 	int err;
 
@@ -511,20 +511,20 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 	w = kzalloc_obj(*w);
 	if (!w)
 		return -ENOMEM;
-	err = dlend_native_window_open(w, fn, bar_window->link, bar_window->phys,
-				       PAGE_ALIGN(fn->info.bar[bar].size));
+	err = dlend_native_bar_res_request(w, fn, bar_window->link, bar_window->phys,
+					   PAGE_ALIGN(fn->info.bar[bar].size));
 	if (err) {
 		dlend_native_fn_fails(fn, "BAR %u cannot be placed in the NTB's (%pe)", bar,
 				      ERR_PTR(err));
 		kfree(w);
 		return err;
 	}
-	err = dlend_native_root_window(root, &w->res, bar_window->phys - at, &w->entry);
+	err = dlend_native_bridge_add_window(root, &w->res, bar_window->phys - at, &w->entry);
 	if (err) {
-		dlend_native_window_close(w);
+		dlend_native_bar_res_free(w);
 		return err;
 	}
-	list_add(&w->in_root, &root->windows);
+	list_add(&w->in_root, &root->bars);
 	dlend_native_config_place(fn, bar, at);
 	return 0;
 }
@@ -544,7 +544,7 @@ static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 	return -ENOSPC;
 }
 
-int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn)
+int dlend_native_root_add_fn(struct dlend_native_root *root, struct dlend_native_fn *fn)
 {
 	int devfn = dlend_native_root_devfn(root, dlend_offer_addr(fn->claim.offer)->bdf & 0xff);
 	int err = 0;
@@ -606,7 +606,7 @@ static int dlend_native_root_check(struct dlend_native_root *root)
  * A scan of the PCI core looks for other functions only if function 0 says that there are some.  If
  * a device is lent in part, function 0 may be missing.  So each function is looked for here.
  */
-static void dlend_native_root_look(struct dlend_native_root *root)
+static void dlend_native_root_enumerate(struct dlend_native_root *root)
 {
 	struct pci_dev *pdev;
 
@@ -631,14 +631,14 @@ int dlend_native_root_scan(struct dlend_native_root *root, struct dlend_native_f
 	pci_lock_rescan_remove();
 	err = dlend_native_root_number(root) ?: pci_scan_root_bus_bridge(root->bridge);
 	if (err) {
-		dlend_native_root_windows_lost(root);
+		dlend_native_bridge_free_windows(root);
 		dlend_native_fn_fails(first,
 				      "the kernel cannot make a PCI bus for it (%pe): is memory short?",
 				      ERR_PTR(err));
 		goto unlock;
 	}
 	root->bus = root->bridge->bus;
-	dlend_native_root_look(root);
+	dlend_native_root_enumerate(root);
 	pci_bus_claim_resources(root->bus);
 	err = dlend_native_root_check(root);
 	if (!err)
@@ -654,19 +654,19 @@ unlock:
  */
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
-	struct dlend_native_window *w;
+	struct dlend_native_bar_res *w;
 
 	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->fn[i] && root->fn[i]->pdev)
 			device_release_driver(&root->fn[i]->pdev->dev);
-	list_for_each_entry(w, &root->windows, in_root)
-		dlend_native_window_idle(w);
+	list_for_each_entry(w, &root->bars, in_root)
+		dlend_native_bar_res_idle(w);
 }
 
 void dlend_native_root_remove(struct dlend_native_root *root)
 {
 	struct pci_host_bridge *bridge = root->bridge;
-	struct dlend_native_window *w, *next;
+	struct dlend_native_bar_res *w, *next;
 
 	dlend_native_domain_forget(root);
 	if (root->bus) {
@@ -684,8 +684,8 @@ void dlend_native_root_remove(struct dlend_native_root *root)
 		pci_free_host_bridge(bridge);
 	if (bridge)
 		put_device(&bridge->dev);
-	list_for_each_entry_safe(w, next, &root->windows, in_root)
-		dlend_native_window_close(w);
+	list_for_each_entry_safe(w, next, &root->bars, in_root)
+		dlend_native_bar_res_free(w);
 	if (root->msi)
 		irq_domain_remove(root->msi);
 	irq_domain_free_fwnode(root->fwnode);
@@ -702,7 +702,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 
 	if (!root)
 		return ERR_PTR(-ENOMEM);
-	INIT_LIST_HEAD(&root->windows);
+	INIT_LIST_HEAD(&root->bars);
 	root->nr = nr;
 	root->below = DLEND_NATIVE_MMIO_END;
 	root->above = DLEND_NATIVE_MMIO_64;
