@@ -3,12 +3,12 @@
  * Attaching: all functions of a lent device's IOMMU group come into this host's PCI tree, and all
  * of them leave it.
  *
- * However a device goes (detach, a lost link, a lender that takes it back, an error, "remove" of
- * the PCI device, the module), the root bus is removed, which unbinds drivers, and then the lease
- * is given back.
+ * Whatever ends the use of a device (detach, a lost link, a lender that takes it back, an error, a
+ * write to "remove" of the PCI device, an unload of the module), two steps follow: the root bus is
+ * removed, which unbinds drivers; then the lease is returned.
  *
- * The PCI core must not wait for a lender.  When it sees the device, the device has a lease, its
- * configuration space is known, and Bus Master Enable is on.
+ * The PCI core must not wait for a lender.  So before it enumerates the device, the device has a
+ * lease, its configuration space is known, and Bus Master Enable is on.
  */
 #include <linux/debugfs.h>
 #include <linux/delay.h>
@@ -31,14 +31,17 @@
 #include "native.h"
 
 /*
- * An attached device reaches its own BARs, at the bus addresses by which its driver knows them: for
- * example, a disk may fetch commands from its own memory.  The kernel's IO addresses of RAM are
- * others (domain.c, root.c).
+ * Peer-to-peer of an attached device: it reaches its own BARs, at the bus addresses by which its
+ * driver knows them.  For example, a disk may fetch commands from its own memory.  These addresses
+ * are no IOVAs of RAM (domain.c, root.c).
  */
 
 #define DLEND_NATIVE_REACH_MS	1000
 
-/* @on: the device shall reach its BARs. While it is being reset, it must not. */
+/*
+ * Publish that the device shall reach its BARs (@on), or shall not, and wait until it is so: for a
+ * second at most. It must not reach them while it is being reset.
+ */
 static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_lease *lease, bool on)
 {
 	struct dlend_p2p_member *m = &fn->p2p;
@@ -53,6 +56,7 @@ static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_le
 			   msecs_to_jiffies(DLEND_NATIVE_REACH_MS));
 }
 
+/* Join as the only member of a peer-to-peer user; dlend_native_return() leaves. */
 static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 {
 	struct dlend_p2p_member *m = &fn->p2p;
@@ -63,7 +67,7 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
 	m->dev.clique = DLEND_CFG_CLIQUE_NONE;
 	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++) {
-		/* Of a smaller BAR, the rest of its page is not the device's. */
+		/* A BAR below a page is left out: the rest of the page belongs to somebody else. */
 		if (!fn->claim.lease->bar[i].phys || fn->info.bar[i].size < PAGE_SIZE)
 			continue;
 		m->dev.bar[i].size = fn->info.bar[i].size;
@@ -74,18 +78,21 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	dlend_native_reach(fn, fn->claim.lease, true);
 }
 
-/* The user of all claims here: no process has this number. */
+/* This host, as the user of all attached devices: no process has this number. */
 #define DLEND_NATIVE_USER	((struct dlend_user){ .pid = -1 })
-/* The last lease of the device may not be over yet: a reset takes some time. */
+/* How long to wait for the end of the device's last lease, which includes its reset */
 #define DLEND_NATIVE_WAIT_MS	60000
-#define DLEND_NATIVE_PAUSE_MS	50
+#define DLEND_NATIVE_PAUSE_MS	50	/* between two tries */
 
 static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
 {
 	return container_of(claim, struct dlend_native_fn, claim);
 }
 
-/* During the reset the lender lets no device reach these BARs, not even their own. */
+/*
+ * Have the lender reset a device, and set Bus Master Enable and interrupts up again.  During the
+ * reset, the lender lets no device reach these BARs, not even the device itself.
+ */
 static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *lease)
 {
 	int ret;
@@ -102,7 +109,7 @@ static void dlend_native_reset_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
 	struct dlend_lease *lease = fn->claim.lease;
-	/* A reset that is asked for from now on queues this work again. */
+	/* If a reset is asked for after this line, this work is queued again. */
 	bool reset = READ_ONCE(fn->resetting);
 	int ret = 0;
 
@@ -127,6 +134,7 @@ static void dlend_native_reset_work(struct work_struct *work)
 	raw_spin_unlock_irq(&fn->lock);
 }
 
+/* Set interrupts up once more, as they have to come in another way. None may be lost by that. */
 static void dlend_native_again_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, again_work);
@@ -209,8 +217,9 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 }
 
 /*
- * All attached devices are one user, this host, and each could fire the direct vectors of the
- * others.  So a device has none while a program or a guest, by VFIO, decides what DMA it does.
+ * All attached devices have one user, this host, and each of them can write the messages of the
+ * others' direct vectors.  So a device gets no direct vectors while a program or a guest has it by
+ * VFIO, and decides what DMA it does.
  */
 static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **why)
 {
@@ -237,7 +246,7 @@ static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 	unsigned long flags;
 
-	/* A direct interrupt is never INTx, and must not take a lock that all vectors share. */
+	/* A direct interrupt is never INTx, and all vectors would contend for this lock. */
 	if (!direct) {
 		raw_spin_lock_irqsave(&fn->lock, flags);
 		fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
@@ -261,12 +270,15 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.irq_in_use = dlend_native_op_irq_in_use,
 	.irqs_again = dlend_native_op_irqs_again,
 	.interrupt = dlend_native_op_interrupt,
-	/* No bar_revoked: windows of a link to another node are closed by that node's IOMMU. */
+	/*
+	 * No bar_revoked: the borrower calls it for BARs of this host's own devices only, and these
+	 * cannot be attached.  Accesses to a BAR of another node are blocked by its IOMMU.
+	 */
 };
 
 /* The lease */
 
-/* The borrower wants to be asked for a lease on the offer's workqueue. */
+/* A request for a lease: dlend_lease_borrow() has to run on the offer's workqueue. */
 struct dlend_native_ask {
 	struct work_struct work;
 	struct dlend_native_fn *fn;
@@ -274,6 +286,7 @@ struct dlend_native_ask {
 	char why[DLEND_REASON_LEN];
 };
 
+/* Set the claim's lease; NULL: there is none any more, or the lender has granted none. */
 static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lease *lease)
 {
 	raw_spin_lock_irq(&fn->lock);
@@ -283,8 +296,8 @@ static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lea
 }
 
 /*
- * The lease is noted on the same queue: strays are returned there, and a lease that was granted but
- * not noted yet would be taken for one.
+ * Borrow, and note the lease in the same work: leases that nobody uses (strays) are returned on
+ * this workqueue, and a lease that is granted but not noted yet would be taken for a stray.
  */
 static void dlend_native_ask_work(struct work_struct *work)
 {
@@ -294,6 +307,7 @@ static void dlend_native_ask_work(struct work_struct *work)
 	dlend_native_note_lease(ask->fn, IS_ERR(ask->lease) ? NULL : ask->lease);
 }
 
+/* Return: 0; -EAGAIN the last lease is not over yet; or as dlend_lease_borrow() */
 static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_native_ask *ask)
 {
 	if (dlend_claim_pending(&fn->claim)) {
@@ -308,6 +322,7 @@ static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_nat
 	return PTR_ERR_OR_ZERO(ask->lease);
 }
 
+/* Borrow, and wait for the end of the last lease if needed. Return: 0, or -errno and @fn->why. */
 static int dlend_native_borrow(struct dlend_native_fn *fn)
 {
 	struct dlend_native_ask ask = { .fn = fn };
@@ -326,6 +341,7 @@ static int dlend_native_borrow(struct dlend_native_fn *fn)
 	return ret;
 }
 
+/* Return the lease, if there is one. The device is in no PCI tree any more. */
 static void dlend_native_return(struct dlend_native_fn *fn)
 {
 	struct dlend_lease *lease = fn->claim.lease;
@@ -341,9 +357,12 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 	dlend_lease_return(lease);
 }
 
-/* Taking and giving */
+/* Borrowing one function, with all that it needs before it is enumerated */
 
-/* Return: 0; or -errno and @fn->why: then the function is claimed, but has no lease. */
+/*
+ * Borrow a claimed function. Return: 0; or -errno, and @fn->why says why if it is not memory: then
+ * the function is still claimed, but has no lease.
+ */
 static int dlend_native_take(struct dlend_native_fn *fn)
 {
 	int ret;
@@ -375,20 +394,23 @@ give_back:
 	return ret;
 }
 
-/* A lender tells of the functions of a group one after the other. */
+/* A lender offers the functions of a group one after the other: how long to wait for all of them */
 #define DLEND_NATIVE_WHOLE_MS	10000
-#define DLEND_NATIVE_WHOLE_PAUSE_MS	20
+#define DLEND_NATIVE_WHOLE_PAUSE_MS	20	/* between two checks */
 
 /*
- * struct dlend_native_place - an offer that may be attached
- * @node: among all places
- * @with: while @busy: among the places of its IOMMU group
- * @group: while @busy or attached: number of that group, or -errno (dlend_native_group_of()). News
- *	of the lender do not change it
- * @fn: the function that is attached, or NULL
- * @busy: one thread attaches or detaches its group. The thread does not hold attach_lock, as
- *	drivers and lenders take their time
+ * struct dlend_native_place - what this file knows of an offer: is it attached, and as what?
+ * @node: in dlend_native_places
+ * @with: while @busy: in the list of the places of its IOMMU group, which one thread has
+ * @offer: the offer; the place goes when the offer vanishes
+ * @fn: the function that is attached or is about to be, or NULL
+ * @group: while @busy or attached: number of the IOMMU group on the lender, or -errno
+ *	(dlend_native_group_of()). Later messages of the lender do not change it
+ * @busy: one thread attaches or detaches the group. The thread does not hold attach_lock meanwhile,
+ *	as drivers and lenders take their time
  * @why: why the last attempt failed; "" if it did not
+ *
+ * All under dlend_native_attach_lock, except @with, which belongs to the thread that has the group.
  */
 struct dlend_native_place {
 	struct list_head node, with;
@@ -406,9 +428,12 @@ static unsigned int dlend_native_turns;		/* how often a group has ceased to be b
 
 static void dlend_native_lost_work(struct work_struct *work);
 
-/* Groups: attach_lock is held */
+/* IOMMU groups of lenders: attach_lock is held */
 
-/* Return: number; or -errno: the lender does not offer the device, so its group is not known. */
+/*
+ * Return: number of the IOMMU group that an offer is in; or -errno: the lender does not offer the
+ * device now, so its group is not known.
+ */
 static int dlend_native_group_of(struct dlend_native_place *place)
 {
 	unsigned int size;
@@ -431,7 +456,10 @@ static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_n
 	return dlend_native_in_group(a, b, dlend_native_group_of(b));
 }
 
-/* Take all of the group of @of for this thread, until dlend_native_group_end(). */
+/*
+ * Mark the places of the group of @of as busy, and list them in @group: only this thread attaches
+ * or detaches them until dlend_native_group_end().
+ */
 static void dlend_native_group_begin(struct dlend_native_place *of, struct list_head *group)
 {
 	int number = dlend_native_group_of(of);
@@ -447,6 +475,7 @@ static void dlend_native_group_begin(struct dlend_native_place *of, struct list_
 	}
 }
 
+/* The places in @group are not busy any more; wake those who wait for that. */
 static void dlend_native_group_end(struct list_head *group)
 {
 	struct dlend_native_place *place;
@@ -458,7 +487,10 @@ static void dlend_native_group_end(struct list_head *group)
 	wake_up_all(&dlend_native_idle);
 }
 
-/* How many functions of the group of @of does its lender lend that are not known here yet? */
+/*
+ * How many functions of the group of @of has its lender not offered yet? 0 also if @of is not
+ * available: then claiming it fails, and says why.
+ */
 static unsigned int dlend_native_group_lacks(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -481,7 +513,7 @@ static bool dlend_native_group_busy(struct dlend_native_place *of)
 	return false;
 }
 
-/* Wait, without attach_lock, until a group has ceased to be busy. */
+/* Drop attach_lock, wait until a group, any one, is not busy any more, and take attach_lock. */
 static void dlend_native_await_turn(void)
 {
 	unsigned int turns = dlend_native_turns;
@@ -493,6 +525,7 @@ static void dlend_native_await_turn(void)
 
 /* One function of a busy group: attach_lock is not held */
 
+/* Set @fn and @why of a place. Takes attach_lock. */
 static void dlend_native_place_set(struct dlend_native_place *place, struct dlend_native_fn *fn,
 				   const char *why)
 {
@@ -501,6 +534,9 @@ static void dlend_native_place_set(struct dlend_native_place *place, struct dlen
 	place->fn = fn;
 }
 
+/*
+ * Make a function for a place, and claim its offer. Return: 0; or -errno and @place->why, -ENOMEM
+ */
 static int dlend_native_place_claim(struct dlend_native_place *place)
 {
 	struct dlend_native_fn *fn = dlend_native_fn_make(place->offer);
@@ -525,6 +561,7 @@ static int dlend_native_place_claim(struct dlend_native_place *place)
 	return ret;
 }
 
+/* Return the lease of a place's function, and release the claim; nothing happens without one. */
 static void dlend_native_place_give(struct dlend_native_place *place)
 {
 	struct dlend_native_fn *fn = place->fn;
@@ -550,7 +587,10 @@ static void dlend_native_give_group(struct list_head *group)
 		dlend_native_place_give(place);
 }
 
-/* Give all of a group back. Return: the first place that says why it failed, or @of. */
+/*
+ * Return the leases and release the claims of a group that could not be attached. Return: the first
+ * place with a reason, or @of.
+ */
 static struct dlend_native_place *dlend_native_give_failed(struct list_head *group,
 							   struct dlend_native_place *of)
 {
@@ -563,7 +603,10 @@ static struct dlend_native_place *dlend_native_give_failed(struct list_head *gro
 	return of;
 }
 
-/* The group of an offer that is claimed does not change: are these all of it? */
+/*
+ * Are the places of @group all functions of the IOMMU group, and is it the same group as before the
+ * claim?  From the claim on, it does not change. Return: 0, -EAGAIN and the first function's why.
+ */
 static int dlend_native_group_check(struct list_head *group)
 {
 	struct dlend_native_place *first = list_first_entry(group, struct dlend_native_place, with);
@@ -576,12 +619,16 @@ static int dlend_native_group_check(struct list_head *group)
 	return -EAGAIN;
 }
 
+/* Claim and borrow all functions of a busy group. Return: 0 or -errno. */
 static int dlend_native_take_group(struct list_head *group)
 {
 	struct dlend_native_place *place;
 	int ret;
 
-	/* Once one of a group is taken, the lender says of all of them that this node has them. */
+	/*
+	 * Claim all before the first is borrowed: with that lease, the lender reports all of them
+	 * as held, and a claim would fail.
+	 */
 	list_for_each_entry(place, group, with) {
 		ret = dlend_native_place_claim(place);
 		if (ret)
@@ -593,6 +640,7 @@ static int dlend_native_take_group(struct list_head *group)
 	return ret;
 }
 
+/* Put the borrowed functions of a group on a root bus, and have drivers bind. Return: 0, -errno. */
 static int dlend_native_plug(struct list_head *group)
 {
 	struct dlend_native_place *place, *first;
@@ -610,7 +658,10 @@ static int dlend_native_plug(struct list_head *group)
 		return PTR_ERR(root);
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_root_add_fn(root, place->fn);
-	/* Before the scan: when the IOMMU core attaches the domain, that must not fail. */
+	/*
+	 * Before the scan: when the IOMMU core attaches the functions to the domain, nothing may
+	 * fail.
+	 */
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_domain_prepare(place->fn);
 	if (!ret) {
@@ -623,8 +674,9 @@ static int dlend_native_plug(struct list_head *group)
 	return ret;
 }
 
-/* Attaching and detaching: attach_lock is held, and given up for the work itself */
+/* Attaching and detaching: attach_lock is held, and dropped during the work itself */
 
+/* May @of be attached now? Return: 0; or -EBUSY, -EEXIST, -EINVAL, in most cases with @of->why. */
 static int dlend_native_check(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -644,7 +696,7 @@ static int dlend_native_check(struct dlend_native_place *of)
 		strscpy(of->why, "it is being attached or detached");
 		return -EBUSY;
 	}
-	/* The lender has one IOMMU domain for a group, so all of the group is in one place. */
+	/* The lender has one IOMMU domain for a group, so the group is attached as a whole. */
 	list_for_each_entry(place, &dlend_native_places, node) {
 		if (!place->fn || !dlend_native_same_group(place, of))
 			continue;
@@ -657,8 +709,8 @@ static int dlend_native_check(struct dlend_native_place *of)
 }
 
 /*
- * Wait until the whole group is known; attach_lock is given up from time to time.
- * Return: as dlend_native_check(); -EAGAIN, -EINTR.
+ * Wait until the lender has offered the whole group; attach_lock is dropped meanwhile.
+ * Return: as dlend_native_check(); -EAGAIN it has not in ten seconds; -EINTR.
  */
 static int dlend_native_await_whole(struct dlend_native_place *of)
 {
@@ -686,7 +738,10 @@ static int dlend_native_await_whole(struct dlend_native_place *of)
 	return -EAGAIN;
 }
 
-/* A failure without a reason is none that an administrator can mend; usually it is memory. */
+/*
+ * Set and log a reason, if there is none yet: such a failure is none that an administrator can
+ * mend, and usually memory is short.
+ */
 static void dlend_native_place_explain(struct dlend_native_place *place, int err)
 {
 	if (place->why[0])
@@ -713,7 +768,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	if (ret)
 		failed = dlend_native_give_failed(&group, of);
 	mutex_lock(&dlend_native_attach_lock);
-	/* The lost_work of a function that was lost before place->fn was set did not find it. */
+	/* If a function was lost before place->fn was set, its lost_work has found no place. */
 	list_for_each_entry(place, &group, with)
 		if (place->fn && READ_ONCE(place->fn->dead))
 			dlend_native_queue_lost(place->fn);
@@ -739,6 +794,7 @@ static void dlend_native_detach(struct dlend_native_place *of)
 	dlend_native_group_end(&group);
 }
 
+/* Return: the place of a function; NULL: it is not attached any more, or not yet. */
 static struct dlend_native_place *dlend_native_place_of(const struct dlend_native_fn *fn)
 {
 	struct dlend_native_place *place;
@@ -749,6 +805,7 @@ static struct dlend_native_place *dlend_native_place_of(const struct dlend_nativ
 	return NULL;
 }
 
+/* Detach the group of a function that was lost, unless it is detached already. */
 static void dlend_native_lost_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, lost_work);
@@ -783,7 +840,7 @@ static ssize_t attached_show(struct device *dev, struct device_attribute *attr, 
 
 	guard(mutex)(&dlend_native_attach_lock);
 	place = dlend_native_find(dev);
-	/* While the place is being attached, the kernel may not have found the device yet. */
+	/* While the place is being attached, the device may not be enumerated yet. */
 	pdev = place && place->fn ? READ_ONCE(place->fn->pdev) : NULL;
 	return sysfs_emit(buf, "%s\n", pdev ? pci_name(pdev) : "no");
 }
@@ -852,9 +909,11 @@ static int dlend_native_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(dlend_native);
 
-/* What the borrower tells of offers */
+/* What the borrower calls for offers (struct dlend_offer_user) */
 
-/* On this event, rules of udev attach the devices that shall be attached by themselves. */
+/*
+ * On this event, udev rules attach a device that the administrator has attached with --persistent.
+ */
 static void dlend_native_freed(struct dlend_offer *offer)
 {
 	char ready[] = "DLEND_ATTACH=ready";
@@ -913,10 +972,16 @@ static struct dlend_offer_user dlend_native_user = {
 	.vanishes = dlend_native_vanishes,
 };
 
-/* A device was removed by its attribute "remove"; or by a detach: then lost_work finds nothing. */
+/*
+ * The PCI core has removed a device. If its attribute "remove" was the reason, have the group
+ * detached; if it is a detach itself, lost_work finds no place and does nothing.
+ */
 static void dlend_native_removed(struct dlend_native_fn *fn)
 {
-	/* A rescan must not find the device before it is detached: it would get another domain. */
+	/*
+	 * Until then, a rescan must not enumerate the device again: the IOMMU core would give it a
+	 * domain that is not prepared.
+	 */
 	raw_spin_lock_irq(&fn->lock);
 	fn->dead = true;
 	raw_spin_unlock_irq(&fn->lock);
@@ -938,7 +1003,7 @@ static int dlend_native_notify(struct notifier_block *nb, unsigned long action, 
 	return NOTIFY_DONE;
 }
 
-/* The IOMMU core's own notifier looks at a new device after this one. */
+/* A priority above that of the IOMMU core's notifier: dlend_native_iommu_add() must come first. */
 static struct notifier_block dlend_native_nb = {
 	.notifier_call = dlend_native_notify,
 	.priority = 100,

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Domains: IO addresses of attached devices, and what they lead to.
+ * IOMMU domains of attached devices: their IOVAs, and what these lead to.
  *
- * IO addresses are divided into segments.  A segment has a raw slot of the aperture towards the
- * lender, and the lender maps all of it at once: one message for each segment, not for each page.
- * Here, page by page, the IOMMU of this host's NTB is told what a device reaches in it.
+ * IOVAs are divided into segments.  A segment has a raw slot (dlend/raw_slot.h) of the aperture
+ * towards the lender, and the lender maps all of it at once: one message for each segment, not for
+ * each page.  Which pages of the segment lead to memory is decided here, in the IOMMU domain of
+ * this host's NTB.
  *
- *   device's address S + x --lender's IOMMU--> window + slot + x --this host's IOMMU--> RAM
+ *   IOVA S + x --lender's IOMMU--> lender's window + slot + x --this host's IOMMU--> RAM
  *
  * The kernel's own dma-iommu maps in atomic context.  So its domain has one segment, which is made
- * before the device is used, and a transfer costs no message and no copy.  VFIO's domain, with the
- * memory of a VM or of a program, may wait: a segment is made for its first page.
+ * before the device is used, and a transfer costs no message and no copy.  VFIO may wait when it
+ * maps the memory of a VM or of a program.  So in its domain a segment is made when the first page
+ * of it is mapped, and given back when none is mapped and the room is needed.
  */
 #include <linux/align.h>
 #include <linux/atomic.h>
@@ -39,29 +41,31 @@
 /* Sizes of pages that may be mapped, as bits.  A page is never larger than a segment. */
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
 
-/* Devices send interrupts by writing here: no memory can be at these IO addresses. */
+/* Devices send MSIs by writing to these addresses, so they are no IOVAs of memory. */
 #define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
 #define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with the addresses of direct interrupts */
 
 #define DLEND_NATIVE_PAGE_SIZES	3
 
 /*
- * struct dlend_native_domain - see above
- * @domain: the IOMMU core's
- * @link: the link to the lenders of all its members
+ * struct dlend_native_domain - an IOMMU domain of attached devices
+ * @domain: the IOMMU core's part
+ * @link: the link to the lender of all its members, with a reference
  * @change: held while members or segments come and go, also while a lender is asked
- * @members: functions that reach what is mapped; under @change
- * @lock: @segments, @revoked, @alive. Never held while a lender is asked
- * @alive: of @members, those whose lease is not over
- * @segments: by number: IO address >> @shift
- * @shift: DLEND_NATIVE_ALL: the domain is dma-iommu's, and has one segment; 0: not known yet
- * @revoked: its segments are out of reach for good, and no new one is made
+ * @members: functions that reach what is mapped, by dlend_native_fn.in_domain; under @change
+ * @lock: guards writes of @segments and @revoked, and @alive. Never held while a lender is asked
+ * @alive: how many of @members have a lease that is not over
+ * @segments: by number: IOVA >> @shift. Read under RCU, @change or @lock
+ * @shift: a segment of VFIO's domain has 2 to the power of @shift bytes; DLEND_NATIVE_ALL: the
+ *	domain is dma-iommu's, and has one segment; 0: not decided yet. Set once, under @change
+ * @revoked: its segments are out of reach for good, and no new one is made. Read without a lock
  * @session: the link's session when the first of its segments was made; under @change
- * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO
- *	addresses as here; all 0 while @shift is
- * @silent: a lender did not answer when it should have unmapped its segments
+ * @raw: the NTB's domain, in which all segments are; and a domain without a device that records
+ *	what is mapped, at the same IOVAs as here. All 0 while @shift is 0
+ * @silent: a lender did not answer when it had to unmap, so it may still use the offsets of all
+ *	segments; under @change
  * @pages: how many pages of 4 KiB, 2 MiB and 1 GiB the IOMMU core has mapped for VFIO so far. It
- *	unmaps in other sizes, so they are not subtracted
+ *	unmaps in other sizes, so they are not subtracted. Atomic
  */
 struct dlend_native_domain {
 	struct iommu_domain domain;
@@ -79,14 +83,15 @@ struct dlend_native_domain {
 };
 
 /*
- * Does an answer say that the lease is over?  Then the device's DMA is over, too: the lender fences
- * the device before it answers so.
+ * Does the lender's answer @err say that the lease is over?  Then it has fenced the device: the
+ * lender does that before it answers so.
  */
 static bool dlend_native_lender_fenced(int err)
 {
 	return err == -ESTALE || err == -ENODEV;
 }
 
+/* Add an entry for @size bytes at IOVA @first to the payload of a message; none if @size is 0. */
 static void dlend_native_dma_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
 {
 	u32 n = le32_to_cpu(p->count);
@@ -100,6 +105,7 @@ static void dlend_native_dma_add(struct dlend_p_dma *p, u64 first, u64 size, u64
 	p->count = cpu_to_le32(n + 1);
 }
 
+/* Send DMA_MAP or DMA_UNMAP under the function's lease. Return: as dlend_link_call_in(). */
 static int dlend_native_lender_call(struct dlend_native_fn *fn, enum dlend_msg_type type,
 				    const struct dlend_p_dma *dma)
 {
@@ -113,8 +119,9 @@ static int dlend_native_lender_call(struct dlend_native_fn *fn, enum dlend_msg_t
 }
 
 /*
- * Have the lender map a range of IO addresses to a place in its window. Return: 0; -ENOTCONN the
- * link is down; or what the lender answers, see dlend_native_lender_fenced().
+ * Have the lender map @size bytes of IOVAs from @first on, without the addresses of MSIs, to its
+ * window. @offset: in this node's aperture. Return: 0; -ENOTCONN the link is down; or what the
+ * lender answers, see dlend_native_lender_fenced().
  */
 static int dlend_native_lender_map(struct dlend_native_fn *fn, u64 first, u64 size, u64 offset)
 {
@@ -127,7 +134,10 @@ static int dlend_native_lender_map(struct dlend_native_fn *fn, u64 first, u64 si
 	return dlend_native_lender_call(fn, DLEND_MSG_DMA_MAP, &dma);
 }
 
-/* Return: does the function reach nothing by these IO addresses? If not, its lender is silent. */
+/*
+ * Have the lender unmap a range of IOVAs. Return: true: the function reaches nothing there any
+ * more; false: that is not known, as the lender did not answer, or the link is down.
+ */
 static bool dlend_native_lender_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
 {
 	struct dlend_p_dma dma = {};
@@ -138,15 +148,16 @@ static bool dlend_native_lender_unmap(struct dlend_native_fn *fn, u64 first, u64
 	return !ret || dlend_native_lender_fenced(ret);
 }
 
-/* dlend_native_domain.shift if one segment has all addresses. */
+/* dlend_native_domain.shift of dma-iommu's domain: any IOVA >> this is 0, the only segment. */
 #define DLEND_NATIVE_ALL	63
 
 /*
- * struct dlend_native_segment - a range of IO addresses that the lender has mapped
- * @rcu: frees it; others may be looking it up
- * @raw: where it leads
+ * struct dlend_native_segment - a range of IOVAs that the lender has mapped
+ * @rcu: frees it, as readers look segments up under RCU
+ * @raw: the raw slot that it leads to
  * @first, @size: the range
- * @used: bytes that are mapped or are being mapped; negative: it is being given back
+ * @used: bytes that are mapped or are being mapped, so that it stays; negative: it is being given
+ *	back, and must not be used any more. Atomic
  */
 struct dlend_native_segment {
 	struct rcu_head rcu;
@@ -155,13 +166,19 @@ struct dlend_native_segment {
 	atomic64_t used;
 };
 
-/* Are segments made and given back as pages come and go?  VFIO's are. */
+/*
+ * Is it VFIO's domain, whose segments are made and given back as pages come and go, and not
+ * dma-iommu's?
+ */
 static bool dlend_native_on_demand(const struct dlend_native_domain *d)
 {
 	return d->shift != DLEND_NATIVE_ALL;
 }
 
-/* Add @bytes to the use of an address's segment, so that it stays. Return: segment, or NULL. */
+/*
+ * Add @bytes to the use of the segment at @iova, so that it stays. Return: the segment; NULL: there
+ * is none, or it is being given back.
+ */
 static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
 							     u64 iova, u64 bytes)
 {
@@ -180,7 +197,10 @@ static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native
 	return seg;
 }
 
-/* Have lenders unmap it for the members up to @until (NULL: for all). Return: have all answered? */
+/*
+ * Have the lender unmap a segment for the members up to @until, that one included (NULL: for all).
+ * Under change. Return: does none of these members reach it any more?
+ */
 static bool dlend_native_segment_unmap(struct dlend_native_domain *d,
 				       struct dlend_native_segment *seg,
 				       struct dlend_native_fn *until)
@@ -196,14 +216,17 @@ static bool dlend_native_segment_unmap(struct dlend_native_domain *d,
 	return acked;
 }
 
-/* Have the lender of @fn map it. */
+/* Have the lender map a segment for @fn. Return: as dlend_native_lender_map(). */
 static int dlend_native_segment_map_one(struct dlend_native_fn *fn,
 					const struct dlend_native_segment *seg)
 {
 	return dlend_native_lender_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
 }
 
-/* Have all members reach it. @acked: (out) if that fails: does no member reach it? */
+/*
+ * Have the lender map a segment for all members. Under change. @acked: (out) written on an error:
+ * does no member reach it any more? Return: as dlend_native_lender_map().
+ */
 static int dlend_native_segment_map_all(struct dlend_native_domain *d,
 					struct dlend_native_segment *seg, bool *acked)
 {
@@ -226,7 +249,7 @@ unmap:
 	return err;
 }
 
-/* Put all segments out of reach, for good. Under lock. */
+/* Unmap all segments in the NTB's IOMMU, for good: no member reaches them then. Under lock. */
 static void dlend_native_segments_revoke(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
@@ -238,14 +261,14 @@ static void dlend_native_segments_revoke(struct dlend_native_domain *d)
 		dlend_raw_slot_revoke(seg->raw);
 }
 
-/* @acked: the lenders have said that they do not reach it any more. */
+/* @acked: false: the lender may still use its offsets, so they go into quarantine. */
 static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 {
 	dlend_raw_slot_close(seg->raw, acked);
 	kfree_rcu(seg, rcu);
 }
 
-/* Give unused segments back, if this domain's are made on demand. Return: was there one? */
+/* Give unused segments of VFIO's domain back. Under change. Return: was there one? */
 static bool dlend_native_segments_free_unused(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
@@ -267,6 +290,7 @@ static bool dlend_native_segments_free_unused(struct dlend_native_domain *d)
 	return any;
 }
 
+/* Reserve offsets for a segment; if there are too few, give unused segments back. Under change. */
 static struct dlend_raw_slot *dlend_native_segment_reserve(struct dlend_native_domain *d, u64 size)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
@@ -280,7 +304,10 @@ static struct dlend_raw_slot *dlend_native_segment_reserve(struct dlend_native_d
 	return raw;
 }
 
-/* A cut that comes later finds the segment; of one that came before, d->revoked tells. */
+/*
+ * Add a segment to the domain, unless the domain was revoked.  If it is revoked later, that
+ * includes this segment.
+ */
 static int dlend_native_segment_store(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg)
 {
@@ -289,14 +316,17 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 		return -ENODEV;
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
-	/* GFP_NOIO: a cut takes this lock, too, and must not wait for I/O. */
+	/*
+	 * GFP_NOIO: dlend_native_domain_revoke() takes this lock, too, and must not wait for I/O.
+	 */
 	return xa_err(xa_store(&d->segments, seg->first >> d->shift, seg,
 			       GFP_NOIO | __GFP_ACCOUNT));
 }
 
 /*
- * Reserve a place for a range, and have all members reach it. Return: 0; -ENOSPC the window has no
- * room; -ENODEV the link is down; or what a lender answers.
+ * Make a segment of @size bytes at IOVA @first that all members reach. Under change. Return: 0;
+ * -ENOSPC the aperture has no room; -ENODEV the link is down, or the domain was revoked; or what
+ * the lender answers.
  */
 static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
 {
@@ -321,14 +351,14 @@ static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u
 		return 0;
 	acked = dlend_native_segment_unmap(d, seg, NULL);
 close_slot:
-	/* A silent lender may still map there: then the offsets stay in quarantine. */
+	/* If the lender did not answer, it may use the offsets: then they go into quarantine. */
 	dlend_raw_slot_close(seg->raw, acked && !d->silent);
 free_seg:
 	kfree(seg);
 	return err;
 }
 
-/* Say why a segment finds no room. */
+/* Write into @why that there is no room for a segment of @more bytes. Under change. */
 static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
 {
 	struct dlend_aperture_stat st = dlend_aperture_stat(dlend_link_aperture(d->link));
@@ -344,7 +374,10 @@ static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more
 		 st.largest_free >> 20);
 }
 
-/* Make the segment of an address, for VFIO's first page there.  Another thread may be faster. */
+/*
+ * Make the segment at @iova, for the first page that VFIO maps there. Takes change. Return: 0, also
+ * if another thread has made it before; or as dlend_native_segment_make().
+ */
 static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 {
 	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
@@ -365,17 +398,18 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 }
 
 /*
- * dma-iommu's IO addresses begin here: if a driver uses 0, or an address near it, that is an error.
- * They end below the address of interrupts, so that devices with 32-bit addresses work.
+ * dma-iommu's IOVAs begin at FIRST: so address 0, or one near it, which only a driver's error can
+ * lead to, is not mapped.  They end below the addresses of 32-bit BARs (root.c) and of MSIs, so
+ * that devices with 32-bit addresses work.
  */
 #define DLEND_NATIVE_DMA_FIRST	((u64)SZ_256M)
 #define DLEND_NATIVE_DMA_MOST	(3 * (u64)SZ_1G + SZ_512M - SZ_256M)
 #define DLEND_NATIVE_DMA_LEAST	((u64)SZ_16M)
-/* Bits of VFIO's IO addresses.  If a lender's IOMMU has fewer, its map fails. */
+/* Bits of VFIO's IOVAs.  If the lender's IOMMU has fewer, DMA_MAP fails. */
 #define DLEND_NATIVE_BITS	48
 /*
- * A VFIO segment is this part of the window.  Where a VM's memory begins or ends within a segment,
- * the rest of the segment is wasted.
+ * The aperture's size divided by this is the size of a segment of VFIO's.  Where a VM's memory
+ * begins or ends within a segment, the rest of the segment is wasted.
  */
 #define DLEND_NATIVE_SEGMENTS	64
 
@@ -392,6 +426,7 @@ static struct dlend_native_domain *to_native_domain(struct iommu_domain *domain)
 
 static const struct iommu_domain_ops dlend_native_domain_ops;
 
+/* Set the IOVAs that the IOMMU core may use: @first to @last. */
 static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, u64 last)
 {
 	d->domain.geometry.aperture_start = first;
@@ -399,6 +434,7 @@ static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, 
 	d->domain.geometry.force_aperture = true;
 }
 
+/* Make a domain for functions behind @link that is not decided to be dma-iommu's or VFIO's. */
 static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *link)
 {
 	struct dlend_native_domain *d = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
@@ -420,12 +456,16 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 /* What the domain is for */
 
+/* Size of the aperture of a link. */
 static u64 dlend_native_aperture_bytes(struct dlend_link *link)
 {
 	return dlend_aperture_stat(dlend_link_aperture(link)).size;
 }
 
-/* Get the domains of the aperture: all segments have the same, as a link has one aperture. */
+/*
+ * Get @d->raw, unless it is there. Under change. All segments share it, as a link has one aperture.
+ * Return: 0; -ENODEV the link is down; or as dlend_raw_domains_get().
+ */
 static int dlend_native_domain_open(struct dlend_native_domain *d)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
@@ -435,7 +475,10 @@ static int dlend_native_domain_open(struct dlend_native_domain *d)
 	return ap ? dlend_raw_domains_get(&d->raw, ap) : -ENODEV;
 }
 
-/* Make dma-iommu's one segment. */
+/*
+ * Decide that the domain is dma-iommu's, and make its only segment. Under change. @fn: gets the
+ * reason if there is no room. Return: as dlend_native_segment_make().
+ */
 static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	char why[DLEND_REASON_LEN];
@@ -464,7 +507,7 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 
 /* Members */
 
-/* Under change. */
+/* Under change.  The lender has mapped all segments for @fn, or @fn is lost. */
 static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	list_add_tail(&fn->in_domain, &d->members);
@@ -475,7 +518,7 @@ static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_
 	fn->domain = d;
 }
 
-/* Under lock: the lease of @fn is over, so the segments are not kept for it. */
+/* Under domain_lock and lock: the lease of @fn is over, so it does not count in @alive any more. */
 static void dlend_native_member_ends(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	lockdep_assert_held(&d->lock);
@@ -487,9 +530,10 @@ static const char dlend_native_silence[] =
 	"another device reaches the same memory, and its lender does not say that it is stopped";
 
 /*
- * Under change.  The function reaches nothing any more when this returns.  If its link or its lease
- * is lost, its lender has stopped the device.  If its lender is silent, the device may go on: then
- * the segments are cut, and all other members lose them, too.
+ * Under change; waits for the lender.  The function reaches nothing any more when this returns.  If
+ * the lender does not say that it has unmapped, the device may go on: then the segments are
+ * unmapped in this host's IOMMU, and all other members are lost, as they do not reach them any more
+ * either.
  */
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -512,9 +556,10 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 }
 
 /*
- * If the core cannot attach a domain to a group, it attaches the one before again, and frees this
- * one.  If the former failed, too, for one of the functions, the core has warned, and that function
- * is still a member here.
+ * iommu_domain_ops.free.  A domain normally has no member then.  But if the IOMMU core cannot
+ * attach a domain to a group, it attaches the previous domain again, and frees the new one.  If it
+ * could not attach the previous domain for one of the functions, the core has logged a warning, and
+ * that function is still a member here.
  */
 static void dlend_native_domain_free(struct iommu_domain *domain)
 {
@@ -538,6 +583,7 @@ static void dlend_native_domain_free(struct iommu_domain *domain)
 	module_put(THIS_MODULE);
 }
 
+/* Note and log why a function cannot join a domain, unless that was noted before. */
 static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
 {
 	if (err == -EOPNOTSUPP)
@@ -548,7 +594,10 @@ static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
 				      fn->claim.lease->addr.lender, ERR_PTR(err));
 }
 
-/* Under change. */
+/*
+ * Have the lender map all segments for a function, and make it a member. Under change; waits for
+ * the lender. Return: 0; -ENODEV the domain was revoked; or as dlend_native_lender_map().
+ */
 static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	struct dlend_native_segment *seg;
@@ -558,7 +607,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	/* The segments are out of reach for good. */
 	if (READ_ONCE(d->revoked))
 		return -ENODEV;
-	/* Do not have the first member fail because of a segment that has no page. */
+	/* The first member must not fail because of a segment that has no page. */
 	if (list_empty(&d->members))
 		dlend_native_segments_free_unused(d);
 	xa_for_each(&d->segments, number, seg) {
@@ -567,7 +616,9 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 			goto unmap;
 	}
 	dlend_native_add_member(d, fn);
-	/* If the lease ended before fn->domain was set, that has cut nothing. */
+	/*
+	 * If the lease ended before fn->domain was set, dlend_native_domain_revoke() did nothing.
+	 */
 	if (dlend_lease_over(fn->claim.lease))
 		dlend_native_domain_revoke(fn);
 	return 0;
@@ -578,7 +629,11 @@ unmap:
 	return err;
 }
 
-/* Under change. Decide what a domain is for: if it was not prepared for dma-iommu, it is VFIO's. */
+/*
+ * Under change. Decide whom a domain is for, if that is open: one that was not prepared for
+ * dma-iommu is VFIO's. Return: 0; -EBUSY it should be dma-iommu's, and was not prepared; or as
+ * dlend_native_domain_open().
+ */
 static int dlend_native_domain_decide(struct dlend_native_domain *d)
 {
 	u64 part = dlend_native_aperture_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
@@ -587,7 +642,9 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 
 	if (d->shift)
 		return 0;
-	/* An administrator has set the type of a group without a driver: nothing is prepared. */
+	/*
+	 * An administrator has set the group's type in sysfs, so the core makes a new DMA domain.
+	 */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
 	err = dlend_native_domain_open(d);
@@ -602,8 +659,9 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 }
 
 /*
- * Has a domain without a member kept its pages since an earlier session of the link?  Its slots are
- * of that session: if a lender were silent in a new one, they would not go into quarantine.
+ * Has a domain without a member kept its pages since an earlier session of the link?  Its slots
+ * were allocated in that session.  If the lender did not answer in the new one, they would not go
+ * into quarantine (dlend_slot_free()).
  */
 static bool dlend_native_domain_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -613,7 +671,10 @@ static bool dlend_native_domain_outlived(struct dlend_native_domain *d, struct d
 	return !xa_empty(&d->segments) && d->session != fn->claim.lease->ref.session;
 }
 
-/* Can the function join it?  Asked before the function leaves its own domain. */
+/*
+ * May the function join the domain?  Called before the function leaves its own domain. Takes
+ * change. Return: 0; -EINVAL another domain may do; or as dlend_native_domain_decide().
+ */
 static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	guard(mutex)(&d->change);
@@ -626,7 +687,10 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	return dlend_native_domain_decide(d);
 }
 
-/* @must: the caller's caller expects no error: the function is lost instead. */
+/*
+ * Make a function a member. Takes change. @must: the IOMMU core expects no error, so on a failure
+ * the function becomes a member all the same, is lost, and 0 is returned.
+ */
 static int dlend_native_join_now(struct dlend_native_domain *d, struct dlend_native_fn *fn,
 				 bool must)
 {
@@ -644,6 +708,7 @@ static int dlend_native_join_now(struct dlend_native_domain *d, struct dlend_nat
 	return 0;
 }
 
+/* Remove a function from its domain, if it is in one. Takes change; waits for the lender. */
 static void dlend_native_domain_leave(struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = fn->domain;
@@ -682,10 +747,7 @@ void dlend_native_domain_forget(struct dlend_native_root *root)
 
 	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
 		fn = root->fn[i];
-		/*
-		 * Functions that the IOMMU core has found are taken out of their domain by the
-		 * core.
-		 */
+		/* The IOMMU core removes functions that it has probed from their domain. */
 		if (fn && (d || !fn->pdev))
 			dlend_native_domain_leave(fn);
 	}
@@ -707,7 +769,7 @@ void dlend_native_domain_revoke(struct dlend_native_fn *fn)
 
 /* What the IOMMU core calls (struct iommu_domain_ops) */
 
-/* Let a function reach what is mapped in a domain, now and later. */
+/* attach_dev: move a function from its domain to this one. Under the IOMMU group's mutex. */
 static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
@@ -719,17 +781,20 @@ static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 	err = dlend_native_domain_may_join(d, fn);
 	if (err)
 		return err;
-	/* A lender has one domain for a group, so what the function reached must go first. */
+	/* The lender has one IOMMU domain for a group, so the old mappings must go first. */
 	dlend_native_domain_leave(fn);
 	fn->why[0] = '\0';
 	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
-	/* After an error, the IOMMU core takes the function to be in the domain before. */
+	/* After an error, the IOMMU core assumes that the function is still in the old domain. */
 	if (err && before)
 		dlend_native_join_now(before, fn, true);
 	return err;
 }
 
-/* How many of the @size bytes at @iova are in @seg; NULL: in the segment that would be there? */
+/*
+ * How many of the @size bytes from @iova on are in one segment? @seg: the segment; NULL: there is
+ * none, so the limits of the segment that would be there count.
+ */
 static u64 dlend_native_in_segment(const struct dlend_native_domain *d,
 				   const struct dlend_native_segment *seg, u64 iova, u64 size)
 {
@@ -749,7 +814,10 @@ static bool dlend_native_is_ram(phys_addr_t paddr)
 	return pfn_valid(pfn) && !is_zone_device_page(pfn_to_page(pfn));
 }
 
-/* Map in a segment.  @seg: NULL: only note what would be mapped there. */
+/*
+ * Map a piece that is within one segment. @seg: NULL: there is none, as the domain is revoked: only
+ * record the mapping, for iova_to_phys() and unmap_pages().
+ */
 static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_native_segment *seg,
 			       u64 iova, struct dlend_piece *piece, gfp_t gfp)
 {
@@ -766,8 +834,8 @@ static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_nativ
 }
 
 /*
- * Map as much of @want at @iova as is in one segment.  A domain that is cut may have no segment
- * there: its user goes on mapping until it has noticed. Return: bytes, or -errno.
+ * Map as much of @want at @iova as is in one segment.  A revoked domain may have no segment there:
+ * its user goes on mapping until it has noticed that the device is lost. Return: bytes, or -errno.
  */
 static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 				     const struct dlend_piece *want, gfp_t gfp)
@@ -776,7 +844,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	struct dlend_piece piece = *want;
 	int err;
 
-	/* In a loop: a segment that is not in use yet may be given back at once. */
+	/* In a loop: another thread may give a new segment back before it is in use. */
 	while (!seg && !READ_ONCE(d->revoked)) {
 		err = dlend_native_on_demand(d) ? dlend_native_segment_demand(d, iova) : -ENODEV;
 		if (err && !READ_ONCE(d->revoked))
@@ -790,7 +858,10 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	return err ?: piece.size;
 }
 
-/* Is it not known what the domain is for?  iommufd maps before it attaches the first device. */
+/*
+ * Is it still open whether the domain is dma-iommu's or VFIO's, or can it not be decided?  iommufd
+ * maps before it attaches the first device: then it is VFIO's. May take change.
+ */
 static bool dlend_native_domain_undecided(struct dlend_native_domain *d)
 {
 	/* Pairs with the release in dlend_native_domain_decide(). */
@@ -830,7 +901,10 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 	return 0;
 }
 
-/* Unmap within one segment: the IOMMU core calls again for the rest. Return: bytes. */
+/*
+ * Unmap what is within one segment: the IOMMU core calls again for the rest. Return: bytes; the
+ * IOTLB is flushed later by @gather.
+ */
 static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned long iova,
 				       size_t pgsize, size_t pgcount,
 				       struct iommu_iotlb_gather *gather)
@@ -850,7 +924,10 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	return done;
 }
 
-/* By the aperture's domain: the segment of what was gathered may have been given back by now. */
+/*
+ * Flush in the NTB's domain as a whole, not by segment: the segment of what was gathered may have
+ * been given back by now.
+ */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -875,7 +952,7 @@ static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_ad
 	return d->raw.memory ? iommu_iova_to_phys(d->raw.memory, iova) : 0;
 }
 
-/* A lender turns No Snoop off in all that it lends. */
+/* Always true: lenders clear Enable No Snoop in all devices that they lend. */
 static bool dlend_native_enforce_coherency(struct iommu_domain *domain)
 {
 	return true;
@@ -892,7 +969,10 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 	.free = dlend_native_domain_free,
 };
 
-/* iommu_ops.domain_alloc_paging. Return: a domain that has nothing mapped, or NULL. */
+/*
+ * iommu_ops.domain_alloc_paging. Return: the prepared domain, when the core asks for the default
+ * domain of a new group; later a new one; NULL without memory. Nothing is mapped in it.
+ */
 static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
@@ -937,7 +1017,8 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 }
 
 /*
- * IOMMU driver of attached devices: the kernel's own dma-iommu and VFIO ask it for domains.
+ * IOMMU driver of attached devices (struct iommu_ops): dma-iommu and VFIO get their domains from
+ * it.
  */
 
 static struct iommu_device dlend_native_iommu;
@@ -1024,9 +1105,9 @@ static const struct iommu_ops dlend_native_iommu_ops = {
 
 /*
  * This does what iommu_fwspec_init() does, which needs a lock of the IOMMU core's that no module
- * can take.  The lock keeps two threads from giving a device its struct dev_iommu at once: the core
- * gives one to each device when the driver of another IOMMU is registered.  If the core is first,
- * this fails, and the device is not ours: dlend_native_root_scan() sees that.
+ * can take.  The lock keeps two threads from setting @dev->iommu at once: the core sets it for each
+ * device when the driver of another IOMMU is registered.  cmpxchg() is used here instead.  If the
+ * core was first, this fails, and the device gets no IOMMU: dlend_native_root_scan() sees that.
  */
 void dlend_native_iommu_add(struct device *dev)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Life of the structure of a function.  Must not know how it is attached.
+ * The structure of a function: how it is made, looked up, marked as lost, and freed.  Must not know
+ * how a function is attached.
  */
 #include <linux/pci.h>
 #include <linux/slab.h>
@@ -61,9 +62,9 @@ void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
 	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
 	pdev = READ_ONCE(fn->pdev);
 	/*
-	 * Not while a driver probes the device: nvme's probe waits until the channel has no error,
-	 * even if the error is permanent, and the removal waits for the probe.  Without this, reads
-	 * of ones end the probe.
+	 * Report a surprise removal, but not while a driver probes the device: nvme's probe waits
+	 * until the channel has no error, even if the error is permanent, and the removal waits for
+	 * the probe.  While error_state is normal, reads of all ones end the probe.
 	 */
 	if (pdev && device_is_bound(&pdev->dev))
 		pdev->error_state = pci_channel_io_perm_failure;

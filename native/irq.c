@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of attached devices, as they come from the lender.
+ * Interrupts of attached devices: what the lender delivers becomes an interrupt of this kernel.
  *
- * The lender programs the device's real registers and counts its interrupts in this node's memory;
- * the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become interrupts of the
- * kernel.  A driver's handler runs in an irq_work on the processor that the interrupt is bound to,
- * because interrupt() is called with a lock held.  A direct interrupt comes without a lock, and is
- * handled at once if it comes to that processor: bind_work sees to that.
+ * The lender programs the device's real registers.  It delivers an interrupt in one of two ways,
+ * and in both dlend_claim_ops.interrupt() is called here:
  *
- * The lender delivers one mode at a time, and all vectors of it or none.
+ * - By the doorbell: the lender counts the interrupt in this node's memory and rings.  interrupt()
+ *   is called with a lock of the link held.  So the driver's handler runs later, in an irq_work or
+ *   a call on the processor that the interrupt is bound to.
+ * - Directly: the device's own message interrupts this host.  No lock is held.  The driver's
+ *   handler runs at once if the message has come to the processor that the interrupt is bound to;
+ *   bind_work moves messages there.
+ *
+ * The lender delivers one mode (INTx, MSI or MSI-X) at a time, and all vectors of it or none.
  */
 #include <linux/interrupt.h>
 #include <linux/io.h>
@@ -21,6 +25,7 @@
 #include <dlend/compat.h>
 #include "native.h"
 
+/* Run the driver's handler, or note the interrupt in @pending if it is not activated. */
 static void dlend_native_irq_handle(struct dlend_native_vector *v)
 {
 	unsigned int virq = READ_ONCE(v->virq);
@@ -36,7 +41,7 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 		generic_handle_irq_safe(virq);
 }
 
-/* The driver has a vector from now on. */
+/* A vector's interrupt is activated: handle it from now on, and once if one is pending. */
 static void dlend_native_irq_set_virq(struct dlend_native_vector *v, unsigned int virq)
 {
 	WRITE_ONCE(v->virq, virq);
@@ -46,32 +51,34 @@ static void dlend_native_irq_set_virq(struct dlend_native_vector *v, unsigned in
 		irq_work_queue(&v->work);
 }
 
+/* dlend_native_vector.work */
 static void dlend_native_irq_run(struct irq_work *work)
 {
 	dlend_native_irq_handle(container_of(work, struct dlend_native_vector, work));
 }
 
+/* dlend_native_vector.call, on another processor than the one that has queued it */
 static void dlend_native_irq_run_there(void *info)
 {
 	struct dlend_native_vector *v = info;
 
-	/* Before it is handled: an interrupt that comes from now on needs a call of its own. */
+	/* Clear first: an interrupt that comes from now on needs another call. */
 	clear_bit(0, &v->calling);
-	smp_mb__after_atomic(); /* cleared before the vector is looked at */
+	smp_mb__after_atomic(); /* cleared before @v->virq is read */
 	dlend_native_irq_handle(v);
 }
 
 /*
- * Have an interrupt handled later, as the caller may hold the lock of the link's doorbell.  Only
- * one call at a time is sent to another processor, as smp_call_function_single_async() wants: an
- * interrupt by the doorbell and a direct one may come at the same time.
+ * Have an interrupt handled later, on the processor that it is bound to: the caller may hold the
+ * lock of the link's doorbell.  smp_call_function_single_async() allows one call at a time, and an
+ * interrupt by the doorbell and a direct one may come at the same time.  So @calling is tested.
  */
 static void dlend_native_irq_send(struct dlend_native_vector *v)
 {
 	unsigned int cpu = READ_ONCE(v->cpu);
 
 	if (cpu != raw_smp_processor_id() && cpu_online(cpu)) {
-		/* A call that is under way has not handled the vector yet, so it is enough. */
+		/* A call that is under way clears @calling first, so it handles this one, too. */
 		if (test_and_set_bit(0, &v->calling) ||
 		    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
 			return;
@@ -95,7 +102,10 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, boo
 		dlend_native_irq_send(v);
 }
 
-/* Under irq_lock: have direct interrupts come to the processors that they are bound to now. */
+/*
+ * Under irq_lock: have each direct vector's message come to the processor that the driver's
+ * interrupt is bound to now.
+ */
 static void dlend_native_irq_bind_direct(struct dlend_native_fn *fn)
 {
 	struct dlend_native_vector *v;
@@ -118,8 +128,9 @@ void dlend_native_irq_bind_work(struct work_struct *work)
 }
 
 /*
- * irq_set_affinity() of both chips. Context: the interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL
- * no processor of @mask is online.
+ * irq_set_affinity() of both chips. @v: NULL: only note the affinity, as INTx is not set up.
+ * Context: under the interrupt's lock, so a worker moves the direct message. Return:
+ * IRQ_SET_MASK_OK; -EINVAL no processor of @mask is online.
  */
 static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 				 struct dlend_native_vector *v)
@@ -137,8 +148,9 @@ static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 }
 
 /*
- * Under irq_lock: read the messages of vectors that are taken from the device's MSI-X table.  An
- * entry stays as it is until the next setup, as the lender's interrupts are remapped.
+ * Under irq_lock: read the messages of the taken vectors among @nr from @first on, from the
+ * device's MSI-X table.  The lender has written them.  It rewrites an entry only when interrupts
+ * are set up again, because interrupt remapping moves interrupts without a change of the message.
  */
 static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int first,
 				       unsigned int nr)
@@ -156,7 +168,7 @@ static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int 
 	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
 	if (!table)
 		return;
-	/* It reads as ones if the lender's interrupts are not isolated: then it is out of reach. */
+	/* It reads as all ones if the lender does not isolate interrupts, and hides the table. */
 	for (unsigned int i = first; i < first + nr && readl(table) != ~0u; i++) {
 		v = &fn->vector[i];
 		if (!v->taken)
@@ -172,7 +184,7 @@ static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int 
 	iounmap(table);
 }
 
-/* Under irq_lock. Free the vectors, once no interrupt is being handled any more. */
+/* Under irq_lock. Wait until no interrupt is being handled any more, and free the vectors. */
 static void dlend_native_irq_end(struct dlend_native_fn *fn)
 {
 	unsigned int i, count = fn->irq_count;
@@ -181,9 +193,10 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 	/* When this returns, no processor is in dlend_native_irq_fired(). */
 	synchronize_rcu();
 	/*
-	 * Calls that were sent to other processors before are handled with these calls.  If a
-	 * processor finds several calls at once, it runs those that are waited for first, and the
-	 * others after them with interrupts off: so wait for RCU once more.
+	 * Wait for dlend_native_vector.call: kick_all_cpus_sync() sends a call to each processor,
+	 * behind those that were sent before.  If a processor finds several calls at once, it runs
+	 * those that are waited for first, and the others after them with interrupts off.  So wait
+	 * for RCU once more.
 	 */
 	kick_all_cpus_sync();
 	synchronize_rcu();
@@ -193,15 +206,18 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 	fn->vector = NULL;
 }
 
-/* Undo dlend_native_irq_setup(). */
+/* Undo dlend_native_irq_setup(). Under irq_lock; waits for the lender. */
 static void dlend_native_irq_teardown(struct dlend_native_fn *fn)
 {
-	/* A lender that does not answer has ended them, or its link goes down. */
+	/*
+	 * An error is ignored: either the lease is over and the lender has ended the interrupts,
+	 * or the link goes down.
+	 */
 	dlend_lease_irq_setup(fn->claim.lease, DLEND_IRQ_NONE, 0);
 	dlend_native_irq_end(fn);
 }
 
-/* Undo dlend_native_irq_take(). */
+/* Undo dlend_native_irq_take(). Under irq_lock. After the last vector, the lender ends them all. */
 static void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first,
 				     unsigned int nr)
 {
@@ -213,8 +229,8 @@ static void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int fi
 }
 
 /*
- * A driver is about to have vectors. Under irq_lock. Return: 0; -ENOSPC this host or the device has
- * too few; -ENOMEM.
+ * Mark @nr vectors from @first on as taken, and get processors' vectors of this host for them if
+ * they are direct. Under irq_lock. Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
  */
 static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
@@ -246,7 +262,7 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	if (ret)
 		return ret;
 	dlend_native_irq_read_msgs(fn, 0, fn->irq_count);
-	/* Direct interrupts may be others than before. */
+	/* The interrupts may be direct now, or in other vectors of this host: bind all anew. */
 	for (unsigned int i = 0; i < fn->irq_count; i++)
 		fn->vector[i].bound = nr_cpu_ids;
 	dlend_native_irq_bind_direct(fn);
@@ -261,7 +277,10 @@ void dlend_native_irq_handle_all(struct dlend_native_fn *fn)
 			irq_work_queue(&fn->vector[i].work);
 }
 
-/* Have the lender deliver @count vectors.  They stay pending until the driver has taken them. */
+/*
+ * Have the lender deliver @count vectors. Under irq_lock, while none are set up.  An interrupt
+ * stays pending until its vector is activated.
+ */
 static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 				  unsigned int count)
 {
@@ -286,14 +305,15 @@ static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mod
 }
 
 /*
- * MSI and MSI-X of attached devices: the PCI core takes them from a domain that has no parent, as
- * there is no interrupt controller behind it.
+ * MSI and MSI-X of attached devices: the PCI core takes them from an MSI parent domain that is the
+ * root of its hierarchy, as there is no interrupt controller behind it.
  *
- * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
- * and is sent again.
+ * The chip masks nothing.  If an interrupt comes while it is disabled, the interrupt core keeps it
+ * pending, and has the chip retrigger it later.
  *
- * The kernel also writes MSI-X entries by itself: after a reset, and vfio-pci for each vector that
- * it sets up.  So the kernel's copy of a message is the one that the lender has written.
+ * The kernel writes MSI-X entries into the device's real table by itself: after a reset, and
+ * vfio-pci does so for each vector that it sets up.  So the kernel's copy of a message must be the
+ * one that the lender has written (dlend_native_irq_read_msgs()).
  */
 
 static void dlend_native_msi_nothing(struct irq_data *d)
@@ -307,7 +327,10 @@ static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
 	*msg = v->message;
 }
 
-/* On this processor, whatever the interrupt is bound to: see dlend_native_irq_send(). */
+/*
+ * The interrupt core sends a pending interrupt again, under the interrupt's lock.  The handler runs
+ * on this processor, whichever one the interrupt is bound to.
+ */
 static int dlend_native_msi_retrigger(struct irq_data *d)
 {
 	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
@@ -331,13 +354,16 @@ static struct irq_chip dlend_native_msi_chip = {
 	.irq_retrigger = dlend_native_msi_retrigger,
 };
 
-/* The domains */
+/* The irq domains */
 
 /*
- * The lender delivers all vectors of a mode or none.  A driver asks for all its MSI vectors at
- * once, and their number is a power of two.  It asks for MSI-X vectors one by one, so the lender is
- * asked for the whole table, and for less if it has not so many interrupts left.  The PCI core then
- * tells the driver how many it can have.
+ * Have the lender deliver vectors, if it does not yet. Under irq_lock.
+ *
+ * The lender delivers all vectors of a mode or none.  The PCI core allocates all MSI vectors of a
+ * driver at once, and their number is a power of two.  It allocates MSI-X vectors one by one, so
+ * the lender is asked for the whole table, and for half as many as long as it has too few
+ * interrupts left.  The PCI core then reports to the driver how many vectors there are.
+ * Return: 0; -EBUSY vectors of another mode are set up; or as dlend_native_irq_setup().
  */
 static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
 				  unsigned int nr)
@@ -401,7 +427,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 	dlend_native_irq_release(fn, first, nr);
 }
 
-/* By now, the PCI core's own domain has set up its part, so the interrupt is complete. */
+/* Handle interrupts only from now on: the PCI core's per-device domain has set up its part, too. */
 static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
 {
 	dlend_native_irq_set_virq(irq_data_get_irq_chip_data(data), data->irq);
@@ -427,7 +453,10 @@ static void dlend_native_msi_write(struct irq_data *d, struct msi_msg *msg)
 	irq_data_get_msi_desc(d)->msg = *msg;
 }
 
-/* The PCI core's own domain of a device: it neither masks nor writes in the device. */
+/*
+ * Set up the per-device domain on top of the parent domain: it neither masks an interrupt nor
+ * writes a message in the device.
+ */
 static bool dlend_native_msi_init_dev(struct device *dev, struct irq_domain *domain,
 				      struct irq_domain *real_parent, struct msi_domain_info *info)
 {
@@ -451,7 +480,10 @@ static const struct msi_parent_ops dlend_native_msi_parent_ops = {
 	.init_dev_msi_info = dlend_native_msi_init_dev,
 };
 
-/* Under this domain's lock, direct interrupts are taken from the NTB's domain: another class. */
+/*
+ * A lock class of its own: under this irq domain's lock, direct interrupts are allocated from the
+ * NTB's irq domain, whose lock would otherwise be of the same class.
+ */
 static struct lock_class_key dlend_native_msi_lock;
 
 struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated)
@@ -469,13 +501,13 @@ struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool is
 /*
  * INTx of attached devices.
  *
- * INTx is one vector.  The lender masks it when it has told of an interrupt, and unmasks it when
- * the interrupt has been handled here: if the device still asserts INTx, the lender tells of it
- * once more.  The lender delivers INTx while the interrupt has a handler; otherwise drivers use MSI
- * or MSI-X, or nothing.
+ * INTx is one vector.  The lender masks INTx when it has reported it, and unmasks it when it was
+ * handled here: if the device still asserts INTx, the lender reports it once more.  The lender
+ * delivers INTx while the kernel's interrupt has a handler; at other times the device has MSI,
+ * MSI-X or no interrupts.
  */
 
-/* May sleep: the first handler is being added. */
+/* irq_request_resources(): the first handler is being added. May sleep. */
 static int dlend_native_intx_request(struct irq_data *d)
 {
 	struct dlend_native_fn *fn = irq_data_get_irq_chip_data(d);
@@ -492,7 +524,7 @@ static int dlend_native_intx_request(struct irq_data *d)
 	return 0;
 }
 
-/* May sleep: the last handler has gone. */
+/* irq_release_resources(): the last handler has gone. May sleep. */
 static void dlend_native_intx_release(struct irq_data *d)
 {
 	struct dlend_native_fn *fn = irq_data_get_irq_chip_data(d);
@@ -506,8 +538,8 @@ static void dlend_native_intx_release(struct irq_data *d)
 }
 
 /*
- * The interrupt has been handled.  If INTx is disabled in the device, the lender is not told yet,
- * but when INTx is enabled again: vfio-pci does that when its user is ready for another interrupt.
+ * irq_unmask(): INTx has been handled.  If INTx Disable is set, the lender unmasks INTx only when
+ * that bit is cleared again: vfio-pci clears it when its user is ready for another interrupt.
  */
 static void dlend_native_intx_unmask(struct irq_data *d)
 {
@@ -528,6 +560,7 @@ void dlend_native_intx_wanted(struct dlend_native_fn *fn, bool handled)
 		queue_work(system_highpri_wq, &fn->unmask_work);
 }
 
+/* dlend_native_fn.unmask_work: have the lender unmask INTx */
 static void dlend_native_intx_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, unmask_work);
@@ -535,7 +568,7 @@ static void dlend_native_intx_work(struct work_struct *work)
 	guard(mutex)(&fn->irq_lock);
 	if (!fn->irq_count || fn->irq_mode != DLEND_IRQ_INTX)
 		return;
-	/* The lender keeps INTx masked until it is told, so try again: the ring was full. */
+	/* Try again if the ring was full: without this message, INTx stays masked at the lender. */
 	if (dlend_lease_irq_unmask(fn->claim.lease) == -ETIMEDOUT)
 		queue_work(system_highpri_wq, work);
 }

@@ -2,10 +2,11 @@
 /*
  * Root bus of attached devices.
  *
- * Each lease has one.  Its PCI domain stands for the lender, and the bus has the number that it has
- * there, so a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
- * window of its own, with an offset of its own: the bus address of a BAR is a multiple of its size,
- * and that of a 32-bit BAR is below 4 GiB, wherever the BAR of the NTB is.
+ * There is one for each lease.  Its PCI domain stands for the lender, and its bus number is the one
+ * on the lender, so a device has nearly the same name on the dlend bus and in the PCI tree.  The
+ * host bridge has a bridge window for each BAR, with an offset between bus and CPU addresses of its
+ * own: the bus address of a BAR is a multiple of its size, and that of a 32-bit BAR is below 4 GiB,
+ * wherever the NTB's BAR is.
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
@@ -24,14 +25,14 @@
 #include "native.h"
 
 /**
- * struct dlend_native_bar_res - a BAR of a lent device, in the BAR of this host's NTB
- * @res: in the kernel's tree of resources, below the NTB's BAR
+ * struct dlend_native_bar_res - the resource of a lent BAR, inside the BAR of this host's NTB
+ * @res: the part of the NTB's BAR; in the kernel's tree of resources until @region->over
  * @region: the NTB's BAR
- * @node: among the region's windows
- * @in_root: among the root bus's windows
- * @entry: among the windows of the bridge; the bridge frees it, once it has a bus
- * @fn: whose BAR it is
- * @idle: no driver has the device any more
+ * @node: in the region's list; under dlend_native_regions_lock
+ * @in_root: in the root bus's list; written by the thread that attaches or detaches
+ * @entry: makes @res a window of the host bridge; the bridge frees it, once it has a bus
+ * @fn: function that the BAR belongs to
+ * @idle: no driver is bound to the function any more; under dlend_native_regions_lock
  */
 struct dlend_native_bar_res {
 	struct resource res;
@@ -43,25 +44,34 @@ struct dlend_native_bar_res {
 };
 
 /*
- * Windows of root buses in an NTB's BAR.
+ * Resources of lent BARs, inside an NTB's BAR.
  *
  * The NTB's driver has reserved its BARs as busy, and nothing can be requested below a busy
- * resource.  So the reservation of a BAR is taken away while windows are in it, and made again
- * after the last one, with the name that it had: the name lives as long as the NTB's driver.
- * Before that driver lets go of the NTB, the reservation is made again, too.  And before that, the
- * drivers of attached devices let go of what they have reserved below the windows: they would not
- * find it any more, once the windows are out of the kernel's tree of resources.
+ * resource.  So the driver's reservation of a BAR is released while lent BARs are in it.  After the
+ * last one, the reservation is made again, with the name that it had: the name lives as long as the
+ * NTB's driver.  When the NTB is unbound from its driver (dlend_native_ntb_leaves()), the order is:
+ *
+ *   1. the drivers of attached devices are unbound, and release what they have reserved below the
+ *      lent BARs: they would not find it once the lent BARs are out of the tree of resources
+ *   2. the lent BARs are taken out of the kernel's tree of resources
+ *   3. the reservation is made again
+ *   4. the NTB's driver releases it
  */
 
-/* A driver needs much less to let go; a program that has the device by VFIO may never do so. */
+/* A driver is unbound much faster; a program that has the device by VFIO may never close it. */
 #define DLEND_NATIVE_LET_GO_MS	10000
-#define DLEND_NATIVE_LOOK_MS	20
+#define DLEND_NATIVE_LOOK_MS	20	/* pause between two checks */
 
 /*
- * struct dlend_native_region - a BAR of an NTB with windows in it
+ * struct dlend_native_region - a BAR of an NTB, while lent BARs are in it
+ * @node: in dlend_native_regions
+ * @ntb, @bar: the NTB's function, with a reference, and the number of its BAR
  * @name: of the reservation that was there; NULL: there was none
- * @bars: in it, by dlend_native_bar_res.node
- * @over: the NTB's driver lets go: windows are out of the tree of resources, and no more are opened
+ * @bars: the lent BARs, by dlend_native_bar_res.node
+ * @over: the NTB is losing its driver: the lent BARs are out of the tree of resources, and no more
+ *	are added
+ *
+ * All under dlend_native_regions_lock.
  */
 struct dlend_native_region {
 	struct list_head node;
@@ -76,11 +86,12 @@ static DEFINE_MUTEX(dlend_native_regions_lock);
 static LIST_HEAD(dlend_native_regions);
 
 /*
- * PCI devices whose drivers are letting go of them, by their addresses: no window is opened in such
- * a device until that is over.
+ * PCI devices that are being unbound from their drivers, by the address of struct device: no lent
+ * BAR is placed in such a device until that is over.
  */
 static DEFINE_XARRAY(dlend_native_leaving);
 
+/* Return: the function of this host's NTB, without a reference; NULL: there is none */
 static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
 {
 	struct device *dev = dlend_link_dev(link);
@@ -90,6 +101,7 @@ static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
 	return dev ? to_pci_dev(dev) : NULL;
 }
 
+/* Find or make the region of an NTB's BAR. Under dlend_native_regions_lock. Return: region, NULL */
 static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
 {
 	struct resource *res = &ntb->resource[bar];
@@ -112,6 +124,7 @@ static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, 
 	return region;
 }
 
+/* Make the reservation of the NTB's driver again */
 static void dlend_native_region_reserve(struct dlend_native_region *region)
 {
 	if (region->name && pci_request_region(region->ntb, region->bar, region->name))
@@ -119,14 +132,17 @@ static void dlend_native_region_reserve(struct dlend_native_region *region)
 			 region->name);
 }
 
-/* The PCI core joins adjacent windows of a bus, and releases all but one of them by itself. */
+/*
+ * Take a lent BAR out of the tree of resources. It may be out: the PCI core joins adjacent windows
+ * of a root bus, and releases all but one of them.
+ */
 static void dlend_native_bar_res_release(struct dlend_native_bar_res *w)
 {
 	if (w->res.parent)
 		release_resource(&w->res);
 }
 
-/* A window of the region is gone; after the last one, the region is, too. */
+/* After a lent BAR was removed from a region's list: free the region if that was the last one. */
 static void dlend_native_region_put(struct dlend_native_region *region)
 {
 	if (!list_empty(&region->bars))
@@ -139,8 +155,9 @@ static void dlend_native_region_put(struct dlend_native_region *region)
 }
 
 /*
- * Have the devices behind an NTB removed: dlend_native_lost() does so once for each.
- * Return: does a driver of one of them still have something there?
+ * Mark the attached devices behind an NTB as lost, which removes them. Called again and again:
+ * dlend_native_lost() does nothing for a device that is lost already.
+ * Return: is a driver still bound to one of them?
  */
 static bool dlend_native_ntb_lose_fns(struct device *ntb)
 {
@@ -170,8 +187,8 @@ void dlend_native_ntb_leaves(struct device *ntb)
 	while (dlend_native_ntb_lose_fns(ntb) && time_before(jiffies, end))
 		msleep(DLEND_NATIVE_LOOK_MS);
 	/*
-	 * A driver that has not let go by now gives its reservation back later, and the kernel's
-	 * log says that it is not found.
+	 * A driver that is still bound releases its reservation later.  The kernel does not find
+	 * that reservation then, and logs so (see dlend_native_bar_res_idle()).
 	 */
 	guard(mutex)(&dlend_native_regions_lock);
 	list_for_each_entry(region, &dlend_native_regions, node) {
@@ -195,8 +212,9 @@ void dlend_native_ntb_exit(void)
 }
 
 /*
- * Make room for drivers to request a lent device's BAR. Return: 0; -ENODEV @at is in no BAR of the
- * NTB, or the NTB is losing its driver; -EBUSY; -ENOMEM.
+ * Put @size bytes from CPU address @at on, which lead to a lent BAR, into the tree of resources:
+ * then drivers can request regions of that BAR. Return: 0; -ENODEV @at is in no BAR of the NTB, or
+ * the NTB is losing its driver; -EBUSY somebody else has reserved that part; -ENOMEM.
  */
 static int dlend_native_bar_res_request(struct dlend_native_bar_res *w, struct dlend_native_fn *fn,
 					struct dlend_link *link, phys_addr_t at, u64 size)
@@ -230,9 +248,9 @@ static int dlend_native_bar_res_request(struct dlend_native_bar_res *w, struct d
 }
 
 /*
- * No driver has the device any more.  If the window was out of the kernel's tree by then, the
- * driver did not find its reservations when it gave them back: they are still children of the BARs
- * here.
+ * Note that no driver is bound to the device any more.  If the lent BAR was taken out of the tree
+ * of resources before, the driver could not release its reservations there.  They are still below
+ * @w->res, as children of the device's BARs: release them.
  */
 static void dlend_native_bar_res_idle(struct dlend_native_bar_res *w)
 {
@@ -245,6 +263,7 @@ static void dlend_native_bar_res_idle(struct dlend_native_bar_res *w)
 			__release_region(bar, held->start, resource_size(held));
 }
 
+/* Undo dlend_native_bar_res_request(), and free @w. */
 static void dlend_native_bar_res_free(struct dlend_native_bar_res *w)
 {
 	guard(mutex)(&dlend_native_regions_lock);
@@ -258,22 +277,28 @@ static void dlend_native_bar_res_free(struct dlend_native_bar_res *w)
 /*
  * Configuration space of attached devices.
  *
- * The PCI core accesses it with interrupts off and a lock held, so it is answered here, from what
- * the lender read after it had reset the device (dlend/cfg.h).  The lender keeps Bus Master Enable
- * and memory decoding on while the device is attached.  A function level reset goes to the lender.
- * Until it is over, reads return ones, which the PCI core polls for.  The core also polls for Vital
- * Product Data, so these come from the device.  Other registers that only the device knows
- * (dlend_cfg_live()) stay as they were after its reset, and writes there are lost: no caller polls
- * for those.
+ * The PCI core accesses configuration space with interrupts off and a lock held.  So accesses are
+ * answered here, from what the lender read after it had reset the device (dlend/cfg.h).
+ *
+ * - The lender keeps Bus Master Enable and memory decoding on while the device is attached.
+ * - A function level reset goes to the lender.  Until it is over, reads return all ones, and the
+ *   PCI core polls until they do not.
+ * - The core polls for words of Vital Product Data, too, so these come from the device.
+ * - Other registers that only the device knows (dlend_cfg_live()) stay as they were after its
+ *   reset, and writes to them are lost: the kernel does not poll for these, and an access must not
+ *   wait.
  */
 
-/* The kernel of each of the two hosts gives a device 125 ms for a word of VPD. */
+/* The kernels of the lender and of this host each allow a device 125 ms for a word of VPD. */
 #define DLEND_NATIVE_VPD_MS	250
 
-/* A read returns this if no device answers. */
+/* All ones: a read returns this if no device answers. */
 #define DLEND_NATIVE_ALL_ONES	0xffffffffu
 
-/* The bit Interrupt Status of a read, if the read includes it. Under lock. */
+/*
+ * Return: Interrupt Status as a bit of the value that is read, if INTx is asserted and the read of
+ * @size bytes at @where includes that bit; otherwise 0. Under dlend_native_fn.lock.
+ */
 static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where, int size)
 {
 	int bit = 8 * (PCI_STATUS - where) + ilog2(PCI_STATUS_INTERRUPT);
@@ -363,7 +388,10 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.max_msix = fn->info.nr_msix,
 		.clique = DLEND_CFG_CLIQUE_NONE,
 		.add_reset = true,
-		/* Otherwise Linux 6.12 waits only 10 ms for a reset, which the lender has to do. */
+		/*
+		 * Show No_Soft_Reset, so that a return from D3hot is no reset.  Linux 6.12 would
+		 * wait only 10 ms for that reset, and the lender, which does it, takes longer.
+		 */
 		.keeps_state = true,
 	};
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
@@ -377,11 +405,14 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
 		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
 	}
-	/* A looped list of capabilities is cut.  Without a clique that is no error. */
+	/*
+	 * dlend_cfg_init() cuts a looped list of capabilities.  It also returns errors that concern
+	 * the clique capability only (-ELOOP, -ENOSPC), which an attached device does not have.
+	 */
 	return dlend_cfg_init(&fn->cfg, &desc) == -EINVAL ? -EINVAL : 0;
 }
 
-/* Set a BAR's address on its bus, as firmware would do. */
+/* Write a BAR's bus address @at into its register, as firmware would do. */
 static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at)
 {
 	__le32 low = cpu_to_le32(at), high = cpu_to_le32(at >> 32);
@@ -392,20 +423,25 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
 }
 
 /*
- * PCI domain of a lender's devices; the low bits are those of its node id.  The domain in the names
- * of offers is another: it has more than 16 bits, which QEMU and libvirt do not accept.
+ * PCI domain of a lender's devices; the low bits are those of its node id.  The names of offers
+ * have another domain, 0xd0000 + node id: it has more than 16 bits, which QEMU and libvirt do not
+ * accept.
  */
 #define DLEND_NATIVE_DOMAIN	0xd000
 #define DLEND_NATIVE_DOMAIN_IDS	0xfff
-/* 32-bit BARs are placed downwards from here: above the addresses of DMA, below interrupts'. */
+/*
+ * Bus addresses of 32-bit BARs, placed downwards from END.  They are above dma-iommu's IOVAs
+ * (domain.c) and below the addresses of interrupts, as the device uses all three.
+ */
 #define DLEND_NATIVE_MMIO_END	0xfe000000u
 #define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
-/* 64-bit BARs are placed upwards from here.  The device itself has other addresses. */
+/* Bus addresses of 64-bit BARs, placed upwards from here.  On the lender, the BARs have others. */
 #define DLEND_NATIVE_MMIO_64	BIT_ULL(40)
 
 /*
- * Choose the number of the bus: the lender's, or another that no bus has.  pci_rescan_remove_lock
- * is held until the bus is registered.
+ * Choose the number of the bus: the one on the lender, or the next one that is free in this PCI
+ * domain.  The caller holds pci_rescan_remove_lock until the bus is registered, so the number stays
+ * free. Return: 0; -EBUSY none is free.
  */
 static int dlend_native_root_number(struct dlend_native_root *root)
 {
@@ -422,7 +458,7 @@ static int dlend_native_root_number(struct dlend_native_root *root)
 	return -EBUSY;
 }
 
-/* pci_host_bridge.map_irq */
+/* pci_host_bridge.map_irq: the kernel's interrupt for INTx, or -1 */
 static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 {
 	struct dlend_native_fn *fn = dlend_native_fn_on(pdev->bus, pdev->devfn);
@@ -430,6 +466,10 @@ static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 	return fn && fn->intx ? fn->intx : -1;
 }
 
+/*
+ * Add @res to the windows of the host bridge. @offset: CPU address - bus address. @out: (out) the
+ * entry, which the bridge frees. Return: 0, -ENOMEM.
+ */
 static int dlend_native_bridge_add_window(struct dlend_native_root *root, struct resource *res,
 					  u64 offset, struct resource_entry **out)
 {
@@ -443,7 +483,10 @@ static int dlend_native_bridge_add_window(struct dlend_native_root *root, struct
 	return 0;
 }
 
-/* If the PCI core cannot register a bus, it leaks all windows of the bridge. */
+/*
+ * After a failed scan: free the entries of all bridge windows, if the PCI core has taken them off
+ * the bridge's list. If it cannot register a bus, it leaks them.
+ */
 static void dlend_native_bridge_free_windows(struct dlend_native_root *root)
 {
 	struct dlend_native_bar_res *w;
@@ -455,6 +498,7 @@ static void dlend_native_bridge_free_windows(struct dlend_native_root *root)
 		resource_list_free_entry(w->entry);
 }
 
+/* Make the host bridge, which the scan registers. Return: 0, -ENOMEM. */
 static int dlend_native_root_bridge(struct dlend_native_root *root)
 {
 	struct pci_host_bridge *bridge = pci_alloc_host_bridge(0);
@@ -462,7 +506,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	if (!bridge)
 		return -ENOMEM;
 	root->bridge = bridge;
-	/* See dlend_native_root_remove(). */
+	/* A reference of our own: see the end of the bridge in dlend_native_root_remove(). */
 	get_device(&bridge->dev);
 	root->numbers = (struct resource){ .name = "dlend", .flags = IORESOURCE_BUS };
 	bridge->dev.parent = &root->pdev->dev;
@@ -474,7 +518,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	return dlend_native_bridge_add_window(root, &root->numbers, 0, &root->numbers_entry);
 }
 
-/* Choose a BAR's bus address: where its driver and the kernel find it. */
+/* Choose a BAR's bus address. Return: the address; 0: there is no room for a 32-bit BAR */
 static u64 dlend_native_root_place(struct dlend_native_root *root, const struct dlend_native_fn *fn,
 				   unsigned int bar)
 {
@@ -492,6 +536,7 @@ static u64 dlend_native_root_place(struct dlend_native_root *root, const struct 
 	return root->below;
 }
 
+/* Give a BAR a bus address, a resource and a bridge window, if this node reaches the BAR. */
 static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_native_fn *fn,
 				 unsigned int bar)
 {
@@ -530,9 +575,10 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 }
 
 /*
- * Functions of a group may be on several buses of the lender, with equal numbers: without ACS, two
- * ports make one group.  Return: the number on the lender; if that is taken, one of a slot that is
- * empty here.
+ * Choose a device and function number.  Functions of an IOMMU group may be on several buses of the
+ * lender, and have equal numbers: without ACS, two ports make one group. Return: the number that
+ * the function has on the lender; if that is taken here, function 0 of a device number that no
+ * function has; -ENOSPC.
  */
 static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 {
@@ -562,7 +608,7 @@ int dlend_native_root_add_fn(struct dlend_native_root *root, struct dlend_native
 	return 0;
 }
 
-/* Has the kernel placed each of its BARs in a window, where a driver can request it? */
+/* Is each BAR in the tree of resources, below a bridge window, where a driver can request it? */
 static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
 {
 	for (unsigned int bar = 0; bar < DLEND_NUM_BARS; bar++)
@@ -571,7 +617,10 @@ static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
 	return true;
 }
 
-/* What is missing before a driver may have it; above all, our IOMMU. NULL: nothing. */
+/*
+ * Why must no driver bind to an enumerated function? A text for people; NULL: one may bind. Above
+ * all, the function must be behind dlend's IOMMU driver, in the prepared domain.
+ */
 static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
 {
 	if (READ_ONCE(fn->dead))
@@ -585,6 +634,7 @@ static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
 	return NULL;
 }
 
+/* May drivers bind to all functions of the bus? Return: 0, or -ENODEV and the function's why. */
 static int dlend_native_root_check(struct dlend_native_root *root)
 {
 	struct dlend_native_fn *fn;
@@ -603,8 +653,9 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 }
 
 /*
- * A scan of the PCI core looks for other functions only if function 0 says that there are some.  If
- * a device is lent in part, function 0 may be missing.  So each function is looked for here.
+ * Have the PCI core enumerate each function.  Its own scan looks for other functions of a device
+ * only if function 0 says that there are some.  If a device is lent in part, function 0 may be
+ * missing.  So each function is scanned here by its number.
  */
 static void dlend_native_root_enumerate(struct dlend_native_root *root)
 {
@@ -614,11 +665,14 @@ static void dlend_native_root_enumerate(struct dlend_native_root *root)
 		if (root->fn[i])
 			pci_scan_single_device(root->bus, i);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
-		/* If memory was short, the PCI core lists a device whose removal would crash. */
+		/*
+		 * If memory was short, the PCI core has put a device on the list whose device_add()
+		 * failed.  Its removal would crash, so try again.
+		 */
 		if (!device_is_registered(&pdev->dev) && device_add(&pdev->dev))
 			pci_err(pdev, "cannot be added: is memory short?\n");
 		WRITE_ONCE(root->fn[pdev->devfn]->pdev, pci_dev_get(pdev));
-		/* No firmware has set its interrupt. */
+		/* ACPI knows no interrupt for it: with irq_managed, the kernel does not ask. */
 		pdev->irq = root->fn[pdev->devfn]->intx;
 		pdev->irq_managed = pdev->irq > 0;
 	}
@@ -649,8 +703,8 @@ unlock:
 }
 
 /*
- * Drivers let go first, without the lock of all PCI hot-plug on this host: vfio-pci waits for the
- * program that has the device open, and that may take long.
+ * Unbind the drivers before pci_rescan_remove_lock is taken, which all PCI hot-plug on this host
+ * needs: vfio-pci waits until the program that has the device open closes it, which may take long.
  */
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
@@ -677,8 +731,9 @@ void dlend_native_root_remove(struct dlend_native_root *root)
 		pci_unlock_rescan_remove();
 	}
 	/*
-	 * pci_register_host_bridge() puts the bridge once too often if it cannot register the bus:
-	 * then the reference that is left is the one of dlend_native_root_bridge().
+	 * pci_register_host_bridge() drops one reference too many if it cannot register the bus.
+	 * Then the only reference left is that of dlend_native_root_bridge(), and
+	 * pci_free_host_bridge(), which drops one, must not be called.
 	 */
 	if (bridge && kref_read(&bridge->dev.kobj.kref) > 1)
 		pci_free_host_bridge(bridge);
