@@ -46,7 +46,7 @@ static int lend_check_iommu(struct pci_dev *pdev)
 static int lend_check_shared_reset(struct pci_dev *pdev)
 {
 	char other[32];
-	int ret = lend_bus_reset_can(pdev, other, sizeof(other));
+	int ret = lend_bus_reset_check(pdev, other, sizeof(other));
 
 	if (ret == -EXDEV)
 		pci_err(pdev, "not lent: it has no reset of its own, so one borrower's data could reach the next; a reset of its slot or bus would reset %s, too, which is not in its IOMMU group\n",
@@ -129,50 +129,51 @@ static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *iommu)
 	return ret;
 }
 
-static int lend_census_count(struct device *dev, void *data)
+static int lend_iommu_count_one(struct device *dev, void *data)
 {
-	struct lend_census *census = data;
+	struct lend_iommu_count *count = data;
 
 	if (!dev_is_pci(dev)) {
-		census->foreign = true;
+		count->non_pci = true;
 		return 0;
 	}
 	/* Bridges stay with the kernel: they do no DMA of their own. */
 	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
-		census->members++;
+		count->functions++;
 	return 0;
 }
 
-void lend_census_take(struct iommu_group *iommu, struct lend_census *census)
+void lend_iommu_count(struct iommu_group *iommu, struct lend_iommu_count *count)
 {
-	*census = (struct lend_census){ };
-	iommu_group_for_each_dev(iommu, census, lend_census_count);
+	*count = (struct lend_iommu_count){ };
+	iommu_group_for_each_dev(iommu, count, lend_iommu_count_one);
 }
 
 /* A group is lent as a whole. */
 static int lend_check_members(struct pci_dev *pdev, struct iommu_group *iommu,
-			      struct lend_census *census)
+			      struct lend_iommu_count *count)
 {
-	lend_census_take(iommu, census);
-	if (census->foreign || census->members > LEND_GROUP_MAX) {
+	lend_iommu_count(iommu, count);
+	if (count->non_pci || count->functions > LEND_GROUP_MAX) {
 		pci_err(pdev, "not lent: its IOMMU group %d has %u functions%s, and a group is lent as a whole (at most %u PCI functions); a slot with ACS makes groups smaller\n",
-			iommu_group_id(iommu), census->members,
-			census->foreign ? " and devices that are not PCI" : "", LEND_GROUP_MAX);
+			iommu_group_id(iommu), count->functions,
+			count->non_pci ? " and devices that are not PCI" : "", LEND_GROUP_MAX);
 		return -EOPNOTSUPP;
 	}
-	if (census->members > 1)
+	if (count->functions > 1)
 		pci_info(pdev, "one of %u functions of IOMMU group %d: can be borrowed when all of them are lent\n",
-			 census->members, iommu_group_id(iommu));
+			 count->functions, iommu_group_id(iommu));
 	return 0;
 }
 
-int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct lend_census *census)
+int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu,
+		     struct lend_iommu_count *count)
 {
 	return lend_check_reserved(pdev, iommu) ?: lend_check_interrupts(pdev, iommu) ?:
-	       lend_check_members(pdev, iommu, census);
+	       lend_check_members(pdev, iommu, count);
 }
 
-int lend_check_attach(struct lend_group *group)
+int lend_attach_domain(struct lend_group *group)
 {
 	int ret = dlend_domain_attach(group->domain);
 
@@ -245,7 +246,7 @@ MODULE_PARM_DESC(device_config,
 		 "Let borrowers write configuration space that belongs to no capability, as vfio-pci lets guests: some drivers need that (read when a device is bound; default: on)");
 
 /* Owner of the DMA of every group that is lent. */
-static const char lend_bind_owner[] = "dlend-lender";
+static const char lend_bind_dma_owner[] = "dlend-lender";
 
 /*
  * A BAR smaller than a page can be mapped only if nothing else is in its page.  To keep it so, the
@@ -410,7 +411,7 @@ void lend_bind_release(struct lend_fn *fn)
 			release_resource(fn->bar[i].pad);
 			kfree(fn->bar[i].pad);
 		}
-	pci_release_selected_regions(fn->pdev, fn->claimed);
+	pci_release_selected_regions(fn->pdev, fn->requested_bars);
 	if (fn->no_snoop)
 		pcie_capability_set_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
 	pci_clear_master(fn->pdev);
@@ -423,7 +424,7 @@ int lend_bind_take(struct lend_fn *fn)
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_bind_owner);
+	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_bind_dma_owner);
 	if (ret) {
 		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
 			ret);
@@ -436,11 +437,11 @@ int lend_bind_take(struct lend_fn *fn)
 		goto release_owner;
 	}
 	pci_clear_master(pdev);
-	fn->claimed = lend_bind_select(pdev);
+	fn->requested_bars = lend_bind_select(pdev);
 	/* As vfio-pci does: the host's boot display lets go of the device. */
 	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
 		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
-	ret = ret ?: pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
+	ret = ret ?: pci_request_selected_regions(pdev, fn->requested_bars, "dlend-lender");
 	if (ret) {
 		pci_err(pdev, "not lent: something else uses its BARs (%d); see /proc/iomem\n",
 			ret);
@@ -457,7 +458,7 @@ release_owner:
 	return ret;
 }
 
-int lend_bind_clean(struct lend_fn *fn)
+int lend_bind_reset(struct lend_fn *fn)
 {
 	int ret = lend_reset_fn(fn, "bind", true);
 	char other[32];
@@ -466,9 +467,9 @@ int lend_bind_clean(struct lend_fn *fn)
 	 * For a function that was found first on its bus, the kernel may list a reset of the bus
 	 * that it does not do.
 	 */
-	if (ret == -ENOTTY && !lend_bus_reset_can(fn->pdev, other, sizeof(other))) {
+	if (ret == -ENOTTY && !lend_bus_reset_check(fn->pdev, other, sizeof(other))) {
 		fn->shared_reset = true;
-		fn->dirty = true;
+		fn->needs_reset = true;
 		return 0;
 	}
 	if (ret)
@@ -477,7 +478,7 @@ int lend_bind_clean(struct lend_fn *fn)
 	return ret;
 }
 
-int lend_bind_learn(struct lend_fn *fn)
+int lend_bind_save(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u64 serial = pci_get_dsn(pdev);

@@ -98,7 +98,7 @@ enum lend_cfgfilter_action lend_cfgfilter_action(const struct lend_cfgfilter *fi
 	return LEND_CFG_RAW;
 }
 
-u32 lend_cfgfilter_show(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value)
+u32 lend_cfgfilter_mask_read(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value)
 {
 	if (!lend_cfgfilter_good_access(offset, size))
 		return ~0u;

@@ -51,7 +51,7 @@ enum lend_cfgfilter_action lend_cfgfilter_action(const struct lend_cfgfilter *fi
 						 u32 size);
 
 /**
- * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
+ * lend_cfgfilter_mask_read - remove from a value the bits that a borrower must not see
  * @filter: (in) filter
  * @offset: (in) as for lend_cfgfilter_action()
  * @size: (in) as for lend_cfgfilter_action()
@@ -60,6 +60,6 @@ enum lend_cfgfilter_action lend_cfgfilter_action(const struct lend_cfgfilter *fi
  * Context: any.
  * Return: @value without these bits; all ones for a size or an alignment that does not exist.
  */
-u32 lend_cfgfilter_show(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value);
+u32 lend_cfgfilter_mask_read(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value);
 
 #endif

@@ -124,9 +124,12 @@ static void lend_error_resume(struct pci_dev *pdev)
 }
 
 /*
- * A reset through sysfs does not know of a lease.  A guest of this host still reaches the BARs: see
- * lend_bars_guarded().  A reset for a borrower has hidden the BARs already, and shows them again
- * only if it has succeeded.  When probe() resets a function, there is no driver data yet.
+ * The PCI core calls these two around each reset of a bound function, with the device lock held.
+ * A reset through sysfs takes no account of a lease, so the BARs are taken out of the borrower's
+ * reach here; they stay mapped for a borrower on this host: see lend_bars_stay_mapped().  When the
+ * borrower has asked for the reset, lend_request_reset() has hidden the BARs already, and shows
+ * them again only if the reset has succeeded.  When probe() resets a function, the driver data are
+ * not set yet: then nothing is to be hidden.
  */
 static void lend_error_reset_prepare(struct pci_dev *pdev)
 {
@@ -176,7 +179,7 @@ static int lease_show(struct seq_file *m, void *unused)
 	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
 		   dlend_offer_state_name(lease.state), lease.holder, lease.epoch, lease.users,
 		   lease.fencing, lease.failed);
-	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
+	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->needs_reset, fn->broken);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(lease);
@@ -265,7 +268,7 @@ static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, 
 	u16 holder;
 
 	lend_group_lease(fn->group, &lease);
-	lend_set_told(fn->group, &lease, NULL, &holder);
+	lend_set_state_for(fn->group, &lease, NULL, &holder);
 	return sysfs_emit(buf, "%u\n", holder);
 }
 static DEVICE_ATTR_RO(borrower);
@@ -413,7 +416,7 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 		clique = DLEND_OFFER_CLIQUE(number);
 	}
 	WRITE_ONCE(fn->clique, clique);
-	lend_notify_fn(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_NEWS_OFFER);
 	return len;
 }
 static DEVICE_ATTR_RW(clique);
@@ -425,7 +428,7 @@ static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, 
 	u32 seconds;
 	ssize_t len;
 
-	lend_reserve_left(fn->group, &whom, &seconds);
+	lend_reserve_get(fn->group, &whom, &seconds);
 	if (whom.node)
 		len = sysfs_emit(buf, "%u", whom.node);
 	else if (lend_for_vm(&whom))
@@ -739,7 +742,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	lend_bind_interrupts(fn, iommu);
 	pci_intx(pdev, 0);
 	/* No node may have it before it was reset with all others. */
-	fn->dirty = fn->shared_reset;
+	fn->needs_reset = fn->shared_reset;
 	ret = lend_lease_bind(fn, iommu, members);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
@@ -748,9 +751,9 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	}
 	/* A function without a reset of its own is clean when it was reset with all others. */
 	if (!fn->shared_reset)
-		ret = lend_bind_clean(fn);
+		ret = lend_bind_reset(fn);
 	if (!ret && !fn->shared_reset)
-		ret = lend_bind_learn(fn);
+		ret = lend_bind_save(fn);
 	if (ret)
 		goto leave;
 	pci_set_drvdata(pdev, fn);
@@ -771,7 +774,7 @@ unclaim:
 static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct iommu_group *iommu;
-	struct lend_census census;
+	struct lend_iommu_count count;
 	char name[DLEND_NAME_LEN];
 	struct lend_fn *fn;
 	bool shared;
@@ -785,11 +788,11 @@ static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *i
 		return -ENOMEM;
 	fn->shared_reset = shared;
 	iommu = iommu_group_get(&pdev->dev);
-	ret = iommu ? lend_check_group(pdev, iommu, &census) : -ENODEV;
+	ret = iommu ? lend_check_group(pdev, iommu, &count) : -ENODEV;
 	if (!ret)
 		ret = lend_fabric_address(pdev, &fn->addr);
 	if (!ret)
-		ret = lend_driver_offer(fn, iommu, census.members);
+		ret = lend_driver_offer(fn, iommu, count.functions);
 	iommu_group_put(iommu);
 	if (ret) {
 		lend_fn_put(fn);

@@ -49,7 +49,7 @@ static u16 lend_set_keeper(const struct lend_group *group, u16 node)
 }
 
 /* Nodes have to be told of the other members.  Set lock.  Return: there are others. */
-static bool lend_set_tell_others(const struct lend_group *group)
+static bool lend_set_mark_others(const struct lend_group *group)
 {
 	struct lend_group *other;
 	bool any = false;
@@ -63,7 +63,7 @@ static bool lend_set_tell_others(const struct lend_group *group)
 	return any;
 }
 
-bool lend_set_put(struct lend_group *group, const char *name)
+bool lend_set_join(struct lend_group *group, const char *name)
 {
 	struct lend_member *set = &group->set;
 
@@ -71,12 +71,12 @@ bool lend_set_put(struct lend_group *group, const char *name)
 	if (!strcmp(set->name, name))
 		return false;
 	if (set->name[0]) {
-		lend_set_tell_others(group);
+		lend_set_mark_others(group);
 		list_del(&set->node);
 	}
 	strscpy(set->name, name, sizeof(set->name));
 	if (set->name[0]) {
-		lend_set_tell_others(group);
+		lend_set_mark_others(group);
 		list_add_tail(&set->node, &lend_set_members);
 	}
 	return true;
@@ -98,7 +98,7 @@ int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *to
 	full.keeper = lend_set_keeper(group, ev->node);
 	ret = lend_lease_step(&group->lease, &full, todo);
 	lend_lease_hold(&group->lease, &hold);
-	*others = memcmp(&hold, &group->set.hold, sizeof(hold)) && lend_set_tell_others(group);
+	*others = memcmp(&hold, &group->set.hold, sizeof(hold)) && lend_set_mark_others(group);
 	group->set.hold = hold;
 	return ret;
 }
@@ -115,18 +115,19 @@ void lend_group_lease(const struct lend_group *group, struct lend_lease *lease)
 	*lease = group->lease;
 }
 
-enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
-				     const struct lend_for *whom, u16 *holder)
+enum dlend_offer_state lend_set_state_for(const struct lend_group *group,
+					  const struct lend_lease *lease,
+					  const struct lend_for *whom, u16 *holder)
 {
 	static const struct lend_for admin;
 
 	if (!whom)
 		whom = &admin;
 	guard(mutex)(&lend_set_lock);
-	return lend_lease_told(lease, whom, lend_set_keeper(group, whom->node), holder);
+	return lend_lease_state_for(lease, whom, lend_set_keeper(group, whom->node), holder);
 }
 
-bool lend_set_heard(struct lend_group *group)
+bool lend_set_take_stale(struct lend_group *group)
 {
 	bool stale;
 

@@ -140,10 +140,10 @@ struct lend_p2p {
 };
 
 /* What can be told about a function. */
-enum lend_tell {
-	LEND_TELL_OFFER,	/* the offer, and where the function sits, and its snapshot */
-	LEND_TELL_STATE,	/* the state of the lease */
-	LEND_TELLS
+enum lend_news_kind {
+	LEND_NEWS_OFFER,	/* the offer, and where the function sits, and its snapshot */
+	LEND_NEWS_STATE,	/* the state of the lease */
+	LEND_NEWS_KINDS
 };
 
 /* Why a function's BARs are out of reach: see lend_fence_hide(). */
@@ -172,11 +172,12 @@ enum lend_tell {
  * @rom: image of its expansion ROM, @rom_size bytes
  * @rom_size: 0: there is no image
  * @saved: PCI state that every reset restores
- * @claimed: bit per BAR whose addresses are claimed
+ * @requested_bars: bit per BAR whose addresses are claimed
  * @ready: was reset and is offered, unless it is @preparing (group lock)
  * @preparing: bound, and not offered before lend_prepare_done() (group lock)
  * @lent: the holder of the group's lease has this function (group lock)
- * @dirty: was lent, or had an error, or this host slept, since its last good reset (group lock)
+ * @needs_reset: it was lent, had an error, or this host slept, since its last reset that succeeded;
+ *	no node gets it before the next one (group lock)
  * @broken: its last reset failed (group lock)
  * @removing: the driver is being unbound: no other thread may wait for the device lock
  * @gone: withdrawn: nothing is read of it any more (lend_offer_lock)
@@ -195,13 +196,13 @@ enum lend_tell {
  *	not (group lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
  * @identity: its serial number, or ""; does not change once the function is offered
- * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (notify.c)
- * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
+ * @unsent: by LEND_NEWS_*, a bit for each listener whose peer has not heard it (notify.c)
+ * @refused: a bit for each listener whose link does not let its requests pass, so that it is not
  *	lent over that link (notify.c)
  * @win: BARs in the aperture while the function is lent, else NULL (reach.c, group lock)
  * @memory: owners of the guest memory that is mapped through this function (reach.c): one for the
  *	holder, one for the node that prepares to take the function over
- * @which: index of the holder's in @memory (group lock)
+ * @holder_index: index of the holder's in @memory (group lock)
  * @p2p: as a target and a source of peer-to-peer
  * @irq: its interrupts while it is lent
  * @debugfs: its folder
@@ -223,8 +224,8 @@ struct lend_fn {
 	u8 *rom;
 	u32 rom_size;
 	struct pci_saved_state *saved;
-	int claimed;
-	bool ready, preparing, lent, dirty, broken, removing, gone;
+	int requested_bars;
+	bool ready, preparing, lent, needs_reset, broken, removing, gone;
 	unsigned int hidden;
 	bool no_snoop;
 	bool shared_reset;
@@ -236,11 +237,11 @@ struct lend_fn {
 	unsigned long error_until;
 	u16 clique;
 	char identity[DLEND_NODE_NAME_LEN];
-	unsigned long unheard[LEND_TELLS];
-	unsigned long barred;
+	unsigned long unsent[LEND_NEWS_KINDS];
+	unsigned long refused;
 	struct lend_windows *win;
 	struct dlend_owner memory[2];
-	unsigned int which;
+	unsigned int holder_index;
 	struct lend_p2p p2p;
 	struct lend_irqs irq;
 	struct dentry *debugfs;
@@ -310,7 +311,7 @@ struct lend_member {
  * @reserved_until: in jiffies of 64 bits; 0: without end
  * @set: its set, and what the other members need to know of this one
  * @recover: work: resets the functions that were lent, and offers the group again
- * @say: work: tells user space of a new state
+ * @uevent: work: tells user space of a new state
  * @wait: woken when something about the state has changed
  */
 struct lend_group {
@@ -335,7 +336,7 @@ struct lend_group {
 	u64 reserved_until;
 	struct lend_member set;
 	struct delayed_work recover;
-	struct work_struct say;
+	struct work_struct uevent;
 	wait_queue_head_t wait;
 };
 
@@ -364,15 +365,15 @@ static inline bool lend_walk_next(struct lend_walk *w)
 }
 
 /**
- * lend_set_put - put a group into a set
+ * lend_set_join - put a group into a set
  * @group: (in, out) group; a node that has it keeps it
  * @name: (in) name of the set, as of dlend_name_read(); "": none
  *
  * Context: process, group lock; takes lend_set_lock.
- * Return: what nodes are told of the group, and of the others of both sets (lend_set_heard()), has
- * changed.
+ * Return: what nodes are told of the group, and of the others of both sets
+ * (lend_set_take_stale()), has changed.
  */
-bool lend_set_put(struct lend_group *group, const char *name);
+bool lend_set_join(struct lend_group *group, const char *name);
 
 /**
  * lend_set_name - the set that a group is in
@@ -388,7 +389,7 @@ void lend_set_name(const struct lend_group *group, char *name);
  * @group: (in, out) group
  * @ev: (in) event, without lend_event.keeper
  * @todo: (out) as of lend_lease_step()
- * @others: (out) what nodes are told of other members has changed (lend_set_heard())
+ * @others: (out) what nodes are told of other members has changed (lend_set_take_stale())
  *
  * No other member of the set changes hands during the call: so no two nodes get one each.
  *
@@ -416,7 +417,7 @@ bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom);
 void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
 
 /**
- * lend_set_told - what a node is told of a group, with regard to its set
+ * lend_set_state_for - what a node is told of a group, with regard to its set
  * @group: (in) group
  * @lease: (in) its lease, or a copy of it
  * @whom: (in) that node, and the VM that it asks for; NULL: this host's administrator
@@ -424,16 +425,17 @@ void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
  *
  * Context: process; takes lend_set_lock.
  */
-enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
-				     const struct lend_for *whom, u16 *holder);
+enum dlend_offer_state lend_set_state_for(const struct lend_group *group,
+					  const struct lend_lease *lease,
+					  const struct lend_for *whom, u16 *holder);
 
 /**
- * lend_set_heard - do nodes have to be told of a group because of other members of its set?
+ * lend_set_take_stale - do nodes have to be told of a group because of other members of its set?
  * @group: (in, out) group; the next call counts only later changes
  *
  * Context: process; takes lend_set_lock.
  */
-bool lend_set_heard(struct lend_group *group);
+bool lend_set_take_stale(struct lend_group *group);
 
 /* For all work of the lender; exists from module init to module exit. */
 extern struct workqueue_struct *lend_wq;

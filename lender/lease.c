@@ -39,16 +39,16 @@ const char *lend_group_state_name(const struct lend_group *group)
 	enum dlend_offer_state state;
 	u16 holder;
 
-	state = lend_set_told(group, &group->lease, NULL, &holder);
+	state = lend_set_state_for(group, &group->lease, NULL, &holder);
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
 	/* It cannot be borrowed: it is not prepared, or a function of its group is missing. */
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
-static void lend_group_say_work(struct work_struct *work)
+static void lend_group_uevent_work(struct work_struct *work)
 {
-	struct lend_group *group = container_of(work, struct lend_group, say);
+	struct lend_group *group = container_of(work, struct lend_group, uevent);
 	const char *state;
 	struct lend_fn *fn;
 
@@ -67,10 +67,10 @@ static void lend_group_say_work(struct work_struct *work)
 }
 
 /* The state of a group has changed: tell all peers and user space, soon. Group lock. */
-static void lend_group_tell(struct lend_group *group)
+static void lend_group_announce(struct lend_group *group)
 {
-	lend_notify_group(group, LEND_TELL_STATE);
-	queue_work(lend_wq, &group->say);
+	lend_notify_group(group, LEND_NEWS_STATE);
+	queue_work(lend_wq, &group->uevent);
 }
 
 int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo)
@@ -80,8 +80,8 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
 
 	if (others)
 		lend_groups_changed();
-	if (*todo & LEND_DO_TELL)
-		lend_group_tell(group);
+	if (*todo & LEND_DO_ANNOUNCE)
+		lend_group_announce(group);
 	wake_up_all(&group->wait);
 	return ret;
 }
@@ -96,18 +96,18 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
  */
 static void lend_group_recount(struct lend_group *group)
 {
-	struct lend_census census;
+	struct lend_iommu_count count;
 	u16 number = U16_MAX;
 
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (w.fn->ready)
 			number = min(number, w.fn->addr.bdf);
-	lend_census_take(group->iommu, &census);
-	if (census.members == group->members && number == group->number)
+	lend_iommu_count(group->iommu, &count);
+	if (count.functions == group->members && number == group->number)
 		return;
-	group->members = census.members;
+	group->members = count.functions;
 	group->number = number;
-	lend_notify_group(group, LEND_TELL_OFFER);
+	lend_notify_group(group, LEND_NEWS_OFFER);
 }
 
 /* What happens to a group that no node has.  Group lock. */
@@ -143,8 +143,8 @@ static void lend_group_look_again(struct lend_group *group, void *unused)
 {
 	guard(mutex)(&group->lock);
 	lend_group_try_offer(group);
-	if (lend_set_heard(group))
-		lend_group_tell(group);
+	if (lend_set_take_stale(group))
+		lend_group_announce(group);
 }
 
 static void lend_groups_look_again(struct work_struct *work)
@@ -167,10 +167,10 @@ void lend_groups_exit(void)
 void lend_group_join_set(struct lend_group *group, const char *name)
 {
 	guard(mutex)(&group->lock);
-	if (!lend_set_put(group, name))
+	if (!lend_set_join(group, name))
 		return;
-	lend_notify_group(group, LEND_TELL_OFFER);
-	lend_group_tell(group);
+	lend_notify_group(group, LEND_NEWS_OFFER);
+	lend_group_announce(group);
 	lend_groups_changed();
 }
 
@@ -186,7 +186,7 @@ void lend_group_ready(struct lend_fn *fn)
 		lend_group_try_offer(group);
 	}
 	mutex_unlock(&group->lock);
-	lend_notify_fn(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_NEWS_OFFER);
 }
 
 /* No transfer of the lease can come from the group's functions any more.  Group lock. */
@@ -214,7 +214,7 @@ static void lend_reserve_set(struct lend_group *group, const struct lend_for *wh
 {
 	group->reserved_until = until;
 	if (lend_set_reserve(group, whom))
-		lend_group_tell(group);
+		lend_group_announce(group);
 }
 
 void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds)
@@ -228,17 +228,17 @@ void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 sec
 }
 
 /* Jiffies that are left; 0 or less when the time is over.  Group lock. */
-static s64 lend_reserve_rest(const struct lend_group *group)
+static s64 lend_reserve_remaining(const struct lend_group *group)
 {
 	return group->reserved_until - get_jiffies_64();
 }
 
-void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds)
+void lend_reserve_get(struct lend_group *group, struct lend_for *whom, u32 *seconds)
 {
 	guard(mutex)(&group->lock);
 	*seconds = 0;
 	if (group->reserved_until)
-		*seconds = div_u64(max_t(s64, lend_reserve_rest(group), 1) + HZ - 1, HZ);
+		*seconds = div_u64(max_t(s64, lend_reserve_remaining(group), 1) + HZ - 1, HZ);
 	*whom = group->lease.reserved;
 }
 
@@ -249,8 +249,8 @@ static void lend_reserve_work(struct work_struct *work)
 						unreserve);
 
 	guard(mutex)(&group->lock);
-	if (group->reserved_until && lend_reserve_rest(group) > 0)
-		mod_delayed_work(lend_wq, &group->unreserve, lend_reserve_rest(group));
+	if (group->reserved_until && lend_reserve_remaining(group) > 0)
+		mod_delayed_work(lend_wq, &group->unreserve, lend_reserve_remaining(group));
 	else if (group->reserved_until)
 		lend_reserve_set(group, &lend_reserve_nobody, 0);
 }
@@ -265,9 +265,9 @@ void lend_prepare_done(struct lend_fn *fn)
 	group->withdrawn = false;
 	fn->preparing = false;
 	lend_group_try_offer(group);
-	lend_notify_fn(fn, LEND_TELL_OFFER);
+	lend_notify_fn(fn, LEND_NEWS_OFFER);
 	/* The state changes to "incomplete" if another function of the group is missing. */
-	lend_group_tell(group);
+	lend_group_announce(group);
 }
 
 void lend_prepare_withdraw(struct lend_fn *fn)
@@ -418,11 +418,11 @@ int lend_standby_swap(struct lend_fn *fn)
 	group->domain = s->domain;
 	WRITE_ONCE(group->link, s->link);
 	WRITE_ONCE(s->link, NULL);
-	fn->which = !fn->which;
+	fn->holder_index = !fn->holder_index;
 	fn->lent = true;
 	fn->vpd = 0;
 	fn->irq.source = s->source;
-	ret = lend_check_attach(group);
+	ret = lend_attach_domain(group);
 	if (!ret)
 		ret = lend_bars_take(fn, s->win);
 	else
@@ -474,10 +474,10 @@ static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
 /* A reset of @fn is over, @ret is its result.  Group lock. */
 static void lend_recover_done(struct lend_fn *fn, int ret)
 {
-	/* There was no reset, or another has to follow: @dirty and @broken stay as they are. */
+	/* There was no reset, or another has to follow: needs_reset and broken do not change. */
 	if (ret == -EAGAIN)
 		return;
-	fn->dirty = ret != 0;
+	fn->needs_reset = ret != 0;
 	fn->broken = ret != 0;
 	if (ret) {
 		lend_recover_log_failure(fn, ret);
@@ -514,7 +514,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 		return NULL;
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
 		fn = group->fn[*i];
-		if (fn && (!fn->dirty || fn->lent || (fn->broken && !group->lease.fencing)))
+		if (fn && (!fn->needs_reset || fn->lent || (fn->broken && !group->lease.fencing)))
 			fn = NULL;
 		if (fn)
 			kref_get(&fn->ref);
@@ -523,7 +523,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 }
 
 /* The function was reset with others.  The first such reset makes it ready. */
-static int lend_recover_learn(struct lend_fn *fn)
+static int lend_recover_save(struct lend_fn *fn)
 {
 	int ret;
 
@@ -533,7 +533,7 @@ static int lend_recover_learn(struct lend_fn *fn)
 	if (ret)
 		return ret;
 	if (!fn->saved)
-		ret = lend_bind_learn(fn);
+		ret = lend_bind_save(fn);
 	pci_dev_unlock(fn->pdev);
 	return ret;
 }
@@ -554,7 +554,7 @@ static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
 	bool first = !fn->ready;
 
 	if (!ret)
-		ret = lend_recover_learn(fn);
+		ret = lend_recover_save(fn);
 	mutex_lock(&fn->group->lock);
 	if (!fn->lent)
 		lend_recover_done(fn, ret);
@@ -625,7 +625,7 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 		ret = lend_recover_fn(fn, fn == self);
 		/*
 		 * A function that leaves, maybe because it was pulled out, does not count: it is
-		 * lent again only after a reset of its own (lend_bind_clean()).
+		 * lent again only after a reset of its own (lend_bind_reset()).
 		 */
 		ok &= !ret || READ_ONCE(fn->removing);
 		again |= ret == -EAGAIN;
@@ -660,7 +660,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 	bool again = lend_recover_group(group, fn), last;
 
-	if (fn->shared_reset && fn->dirty && fn->saved)
+	if (fn->shared_reset && fn->needs_reset && fn->saved)
 		pci_warn(fn->pdev, "is unbound without a reset, its DMA and interrupts are off: not all functions that are reset with it are bound here; reset its slot or bus before another driver uses it\n");
 	cancel_delayed_work_sync(&group->recover);
 	mutex_lock(&group->lock);
@@ -680,7 +680,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	disable_delayed_work_sync(&group->recover);
 	disable_delayed_work_sync(&group->expire);
 	disable_delayed_work_sync(&group->unreserve);
-	disable_work_sync(&group->say);
+	disable_work_sync(&group->uevent);
 	lend_group_put(group);	/* the registry's reference; the function has its own */
 }
 
@@ -764,7 +764,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 		return PTR_ERR(domain);
 	group->domain = domain;
 	WRITE_ONCE(group->link, dlend_link_get(link));
-	ret = lend_check_attach(group);
+	ret = lend_attach_domain(group);
 	/* -EBUSY: Linux is resetting a device of the group, and does not change the domain now. */
 	return ret == -EBUSY ? -EAGAIN : ret;
 }
@@ -782,7 +782,7 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	/* It may have been reset while no node had it. */
 	lend_reset_heal(fn);
 	fn->lent = true;
-	fn->dirty = true;
+	fn->needs_reset = true;
 	fn->reset_asked = 0;
 	fn->vpd = 0;
 	fn->irq.source = source;
@@ -826,18 +826,18 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
  * The holder has returned the function, and still has others that would be reset with it.  So it
  * can have the function again as it left it: all functions of a lease go to one VM.
  */
-static bool lend_lease_is_left(struct lend_fn *fn)
+static bool lend_lease_may_rejoin(struct lend_fn *fn)
 {
 	return fn->shared_reset && READ_ONCE(fn->group->lease.state) == DLEND_OFFER_HELD &&
 	       !(READ_ONCE(fn->group->resetting) & BIT_ULL(fn->index));
 }
 
 /* Is the reset after the last lease of @fn over, whether it succeeded or failed? */
-static bool lend_lease_settled(struct lend_fn *fn)
+static bool lend_lease_is_settled(struct lend_fn *fn)
 {
 	if (READ_ONCE(fn->group->lease.state) == DLEND_OFFER_RETURNING)
 		return false;
-	return !READ_ONCE(fn->dirty) || lend_lease_is_left(fn) || READ_ONCE(fn->lent) ||
+	return !READ_ONCE(fn->needs_reset) || lend_lease_may_rejoin(fn) || READ_ONCE(fn->lent) ||
 	       READ_ONCE(fn->broken);
 }
 
@@ -858,11 +858,11 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -ENODEV;
 	if (fn->broken)
 		return -EIO;
-	if (fn->dirty && !fn->lent && !lend_lease_is_left(fn))
+	if (fn->needs_reset && !fn->lent && !lend_lease_may_rejoin(fn))
 		return -EAGAIN;
 	/* All functions of a group share one domain: a lease begins when all of them are clean. */
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		if (lease->state == DLEND_OFFER_FREE && w.fn->dirty)
+		if (lease->state == DLEND_OFFER_FREE && w.fn->needs_reset)
 			return -EAGAIN;
 	/*
 	 * The holder makes sure that all functions of a group go to one VM, and it knows from the
@@ -901,7 +901,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		ret = -EBUSY;
 	else
 		ret = lend_group_step(group, &ev, todo);
-	lend_set_told(group, &group->lease, &whom, &holder);
+	lend_set_state_for(group, &group->lease, &whom, &holder);
 	grant->holder = cpu_to_le16(holder);
 	return ret;
 }
@@ -958,7 +958,7 @@ int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 	int ret;
 
 	/* Stop waiting when the session ends: the answer would not be sent. */
-	wait_event_timeout(group->wait, lend_lease_settled(fn) || !dlend_link_is_up(link),
+	wait_event_timeout(group->wait, lend_lease_is_settled(fn) || !dlend_link_is_up(link),
 			   msecs_to_jiffies(LEND_BORROW_WAIT_MS));
 	ret = lend_lease_borrow_now(fn, link, want, reply, &epoch);
 
@@ -988,8 +988,8 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 }
 
 /* End the lease without its holder, if a node has the group.  Group lock. */
-static int lend_lease_take_back(struct lend_group *group, enum lend_event_type type,
-				const char *why)
+static int lend_lease_end(struct lend_group *group, enum lend_event_type type,
+			  const char *why)
 {
 	struct lend_event ev = { .type = type, .node = group->lease.holder,
 				 .epoch = group->lease.epoch };
@@ -1013,7 +1013,7 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 int lend_lease_revoke(struct lend_group *group, const char *why)
 {
 	guard(mutex)(&group->lock);
-	return lend_lease_take_back(group, LEND_EV_REVOKE, why);
+	return lend_lease_end(group, LEND_EV_REVOKE, why);
 }
 
 static void lend_lease_expire_work(struct work_struct *work)
@@ -1026,7 +1026,7 @@ static void lend_lease_expire_work(struct work_struct *work)
 	/* The device has been taken over, and parked again, since this was queued. */
 	if (lend_lease_is_parked(&group->lease) && left > 0)
 		mod_delayed_work(lend_wq, &group->expire, left);
-	else if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
+	else if (!lend_lease_end(group, LEND_EV_EXPIRED, "expired"))
 		for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 			pci_warn(w.fn->pdev, "no node took it over: it is reset, and offered to all\n");
 }
@@ -1036,7 +1036,7 @@ static void lend_group_init_works(struct lend_group *group)
 	INIT_DELAYED_WORK(&group->recover, lend_recover_work);
 	INIT_DELAYED_WORK(&group->expire, lend_lease_expire_work);
 	INIT_DELAYED_WORK(&group->unreserve, lend_reserve_work);
-	INIT_WORK(&group->say, lend_group_say_work);
+	INIT_WORK(&group->uevent, lend_group_uevent_work);
 }
 
 int lend_lease_bind(struct lend_fn *fn, struct iommu_group *iommu, unsigned int members)
@@ -1051,14 +1051,14 @@ void lend_lease_error(struct lend_fn *fn)
 
 	guard(mutex)(&group->lock);
 	/* Also if no node had it: the core may reset it while the next node borrows it. */
-	fn->dirty = true;
+	fn->needs_reset = true;
 	WRITE_ONCE(fn->errors, fn->errors + 1);
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
 	if (fn->lent) {
 		dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, group->lease.epoch, 0);
 		lend_notify_queue(group->link, &msg);
 	}
-	lend_lease_take_back(group, LEND_EV_REVOKE, "pci_error");
+	lend_lease_end(group, LEND_EV_REVOKE, "pci_error");
 	lend_recover_later(group, 0);
 }
 
@@ -1095,7 +1095,7 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 	if (group->standby.link == link)
 		lend_standby_end(group);
 	if (group->link == link)
-		lend_lease_take_back(group, LEND_EV_LINK_LOST, "link_lost");
+		lend_lease_end(group, LEND_EV_LINK_LOST, "link_lost");
 }
 
 void lend_lease_link_lost(struct dlend_link *link)
@@ -1119,7 +1119,7 @@ static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 	 */
 	whole = lease->state != DLEND_OFFER_GONE || group->resetting;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
-		busy |= w.fn->dirty && !w.fn->broken && (whole || !w.fn->shared_reset);
+		busy |= w.fn->needs_reset && !w.fn->broken && (whole || !w.fn->shared_reset);
 	if (!busy)
 		return;
 	*ret = -EBUSY;
@@ -1130,7 +1130,7 @@ static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 		else if (lend_lease_is_parked(lease))
 			pci_warn(w.fn->pdev, "this host does not suspend: the device waits for the VM that moves to node %u; suspend again when it is there\n",
 				 lease->move.target);
-		else if (w.fn->dirty)
+		else if (w.fn->needs_reset)
 			pci_warn(w.fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
 	}
 }
@@ -1156,7 +1156,7 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 		return;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (w.fn->ready && !w.fn->broken) {
-			w.fn->dirty = true;
+			w.fn->needs_reset = true;
 			any = true;
 		}
 	/* Of a group whose last function has left no work may be queued. */

@@ -11,7 +11,7 @@
  *        +---- UNBIND, from every state; INCOMPLETE, from FREE
  *
  * A node that hears that a device is gone believes that its DMA has ended.  So nodes are told HELD
- * until CUT_OFF says that the fence is over (lend_lease_told()); the reset may take long after
+ * until CUT_OFF says that the fence is over (lend_lease_state_for()); the reset may take long after
  * that.
  *
  * OFFER leads out of QUARANTINED only if no node had the function whose reset failed, and its next
@@ -88,8 +88,9 @@ static bool lend_lease_is_reserved(const struct lend_lease *lease, const struct 
 	return only->node != DLEND_NODE_NONE && only->node != whom->node;
 }
 
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const struct lend_for *whom,
-				       u16 keeper, u16 *holder)
+enum dlend_offer_state lend_lease_state_for(const struct lend_lease *lease,
+					    const struct lend_for *whom, u16 keeper,
+					    u16 *holder)
 {
 	*holder = lease->holder;
 	if (lease->reached)
@@ -183,7 +184,7 @@ static int lend_lease_on_offer(struct lend_lease *lease, const struct lend_event
 	if (broken && lease->state == DLEND_OFFER_QUARANTINED)
 		return -EALREADY;
 	lease->state = broken ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
-	*todo = LEND_DO_TELL;
+	*todo = LEND_DO_ANNOUNCE;
 	return 0;
 }
 
@@ -197,13 +198,13 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 	if (lease->reached)
 		return -EAGAIN;
 
-	switch (lend_lease_told(lease, &whom, ev->keeper, &who)) {
+	switch (lend_lease_state_for(lease, &whom, ev->keeper, &who)) {
 	case DLEND_OFFER_FREE:
 		lease->epoch = lend_lease_next_epoch(lease);
 		lease->state = DLEND_OFFER_HELD;
 		lease->holder = ev->node;
 		lease->users = BIT_ULL(ev->fn);
-		*todo = LEND_DO_GRANT | LEND_DO_TELL;
+		*todo = LEND_DO_GRANT | LEND_DO_ANNOUNCE;
 		return 0;
 	case DLEND_OFFER_HELD:
 		/* Its guest may have to go on: so the old holder may not begin anew, but waits. */
@@ -302,7 +303,7 @@ static int lend_lease_on_cut_off(struct lend_lease *lease, const struct lend_eve
 	if (!lease->reached || lease->epoch != ev->epoch)
 		return -ESTALE;
 	lease->reached = false;
-	*todo = LEND_DO_TELL;
+	*todo = LEND_DO_ANNOUNCE;
 	return 0;
 }
 
@@ -313,7 +314,7 @@ static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_even
 	lease->fencing = false;
 	lease->holder = DLEND_NODE_NONE;
 	lease->failed |= ev->type == LEND_EV_FENCE_FAILED;
-	*todo = LEND_DO_TELL;
+	*todo = LEND_DO_ANNOUNCE;
 	if (lease->state == DLEND_OFFER_RETURNING)
 		lease->state = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
 	return 0;
@@ -326,7 +327,7 @@ static int lend_lease_on_incomplete(struct lend_lease *lease, const struct lend_
 	if (lease->state != DLEND_OFFER_FREE)
 		return -EALREADY;
 	lease->state = DLEND_OFFER_GONE;
-	*todo = LEND_DO_TELL;
+	*todo = LEND_DO_ANNOUNCE;
 	return 0;
 }
 
@@ -335,7 +336,7 @@ static int lend_lease_on_unbind(struct lend_lease *lease, const struct lend_even
 	if (lease->state == DLEND_OFFER_HELD)
 		*todo = lend_lease_fence(lease);
 	else if (lease->state != DLEND_OFFER_GONE)
-		*todo = LEND_DO_TELL;
+		*todo = LEND_DO_ANNOUNCE;
 	lease->state = DLEND_OFFER_GONE;
 	lease->users = 0;
 	return 0;
@@ -355,7 +356,7 @@ static int lend_lease_on_move_to(struct lend_lease *lease, const struct lend_eve
 	if (move->target == ev->target)
 		return -EALREADY;
 	/* The node learns that it may, or may no longer. */
-	*todo = LEND_DO_TELL | lend_lease_drop_standby(lease);
+	*todo = LEND_DO_ANNOUNCE | lend_lease_drop_standby(lease);
 	move->target = ev->target;
 	move->fn = ev->target == DLEND_NODE_NONE ? 0 : ev->fn;
 	lend_lease_take_token_back(lease);
@@ -418,7 +419,7 @@ static int lend_lease_on_take_over(struct lend_lease *lease, const struct lend_e
 	lease->epoch = move->epoch;
 	lease->users = BIT_ULL(move->fn);
 	memset(move, 0, sizeof(*move));
-	*todo = LEND_DO_SWAP | LEND_DO_TELL;
+	*todo = LEND_DO_SWAP | LEND_DO_ANNOUNCE;
 	return 0;
 }
 

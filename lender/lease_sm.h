@@ -69,7 +69,7 @@ struct lend_event {
 #define LEND_DO_JOIN	0x02	/* one more function of the same lease: map it too */
 #define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
 #define LEND_DO_FENCE	0x08	/* fence all: LEND_EV_CUT_OFF; reset: _FENCED or _FENCE_FAILED */
-#define LEND_DO_TELL	0x10	/* the state changed: tell every node */
+#define LEND_DO_ANNOUNCE	0x10	/* the state changed: tell every node */
 #define LEND_DO_PREPARE	0x20	/* make what the standby needs; nothing of it is in force yet */
 #define LEND_DO_DROP	0x40	/* first undo an earlier one: that standby takes nothing over */
 #define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if no node comes */
@@ -151,7 +151,7 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch);
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
  * Context: any; the caller serialises the events of a lease.
- * Return: 0; -EBUSY a node has the group, or may have it alone (see lend_lease_told());
+ * Return: 0; -EBUSY a node has the group, or may have it alone (see lend_lease_state_for());
  * -EAGAIN it is being reset, ask again; -EIO it is quarantined; -ENODEV it is not offered; -ESTALE
  * the event is about another lease; -EPERM the holder has not allowed that to @node, or the token
  * is wrong; -EINPROGRESS it has not been stopped, or not given away; -EALREADY there is nothing to
@@ -170,7 +170,8 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom);
 
 /**
- * lend_lease_told - the state of a lease that a node is told; so, why it cannot borrow the group
+ * lend_lease_state_for - the state of a lease that a node is told: why the node cannot borrow the
+ * group, if it cannot
  * @lease: (in) lease of the group
  * @whom: (in) that node, and the VM that it asks for; all 0: this host's administrator
  * @keeper: (in) node that the other members of the set keep the group for; 0: the node may have it
@@ -178,8 +179,9 @@ bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom);
  *
  * Context: any.
  */
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const struct lend_for *whom,
-				       u16 keeper, u16 *holder);
+enum dlend_offer_state lend_lease_state_for(const struct lend_lease *lease,
+					    const struct lend_for *whom, u16 keeper,
+					    u16 *holder);
 
 /**
  * struct lend_hold - which node has a group, as far as the other members of its set need to know

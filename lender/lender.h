@@ -278,7 +278,7 @@ int lend_reset_lock_device(struct lend_fn *fn);
 void lend_reset_heal(struct lend_fn *fn);
 
 /**
- * lend_bus_reset_can - could a function be reset by its slot or its bus?
+ * lend_bus_reset_check - could a function be reset by its slot or its bus?
  * @pdev: (in) function that has no reset of its own
  * @other: (out) if -EXDEV, the name of a function that would be reset with it
  * @len: (in) size of @other in bytes
@@ -287,7 +287,7 @@ void lend_reset_heal(struct lend_fn *fn);
  * Return: 0: yes, with functions of its own IOMMU group only; -EXDEV: that would reset something
  * outside the group, or behind a bridge; -ENOTTY: no such reset is possible.
  */
-int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len);
+int lend_bus_reset_check(struct pci_dev *pdev, char *other, size_t len);
 
 /**
  * lend_bus_reset - reset a function with all others of its slot or bus, if none of them is in use
@@ -335,7 +335,7 @@ void lend_bus_reset_await(struct lend_fn *fn);
  *
  * Context: process, any lock; takes the listeners lock.
  */
-void lend_notify_fn(struct lend_fn *fn, enum lend_tell what);
+void lend_notify_fn(struct lend_fn *fn, enum lend_news_kind what);
 
 /**
  * lend_notify_group - lend_notify_fn() for all functions of a group
@@ -344,7 +344,7 @@ void lend_notify_fn(struct lend_fn *fn, enum lend_tell what);
  *
  * Context: process, group lock; takes the listeners lock.
  */
-void lend_notify_group(struct lend_group *group, enum lend_tell what);
+void lend_notify_group(struct lend_group *group, enum lend_news_kind what);
 
 /**
  * struct lend_granted - a part of this node's windows that devices of another lender may reach
@@ -584,23 +584,23 @@ void lend_p2p_show(struct lend_fn *fn, struct seq_file *m);
 /* bind.c: a device becomes a lent function, and a device again */
 
 /**
- * struct lend_census - the devices of an IOMMU group
- * @members: number of functions, without bridges
- * @foreign: there are devices that are not PCI devices
+ * struct lend_iommu_count - the devices of an IOMMU group
+ * @functions: number of PCI functions, without bridges
+ * @non_pci: there are devices that are not PCI devices
  */
-struct lend_census {
-	unsigned int members;
-	bool foreign;
+struct lend_iommu_count {
+	unsigned int functions;
+	bool non_pci;
 };
 
 /**
- * lend_census_take - count the functions of an IOMMU group as it is now
+ * lend_iommu_count - count the functions of an IOMMU group as it is now
  * @iommu: (in) IOMMU group
- * @census: (out) result
+ * @count: (out) result
  *
  * Context: process; takes the IOMMU core's lock of the group.
  */
-void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
+void lend_iommu_count(struct iommu_group *iommu, struct lend_iommu_count *count);
 
 /**
  * lend_check_device - can a device be lent, and does an IOMMU translate its DMA?
@@ -619,23 +619,24 @@ int lend_check_device(struct pci_dev *pdev, bool *shared);
  * lend_check_group - can the IOMMU group of a device be lent?
  * @pdev: (in) device
  * @iommu: (in) its IOMMU group
- * @census: (out) the devices of the group
+ * @count: (out) the devices of the group
  *
  * Context: process, device lock; takes the IOMMU core's lock of the group.
  * Return: 0; -EOPNOTSUPP firmware uses it, or it has devices that cannot be lent; -EPERM interrupt
  * remapping is off; -ENOMEM.  A message says why, and what to do.
  */
-int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct lend_census *census);
+int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu,
+		     struct lend_iommu_count *count);
 
 /**
- * lend_check_attach - attach a group's domain, unless a device of the group then has ATS
+ * lend_attach_domain - attach a group's domain, unless a device of the group then has ATS
  * @group: (in) group; if this fails, its domain is blocked, for good
  *
  * Context: process, group lock; takes the IOMMU core's lock of the group.
  * Return: 0; -EACCES a device has ATS enabled, and a message says which, why, and what to do; or as
  * dlend_domain_attach().
  */
-int lend_check_attach(struct lend_group *group);
+int lend_attach_domain(struct lend_group *group);
 
 /**
  * lend_rom_read - give a borrower a piece of the ROM
@@ -676,17 +677,17 @@ void lend_bind_release(struct lend_fn *fn);
 void lend_bind_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
 
 /**
- * lend_bind_clean - reset a function that has a reset of its own
+ * lend_bind_reset - reset a function that has a reset of its own
  * @fn: (in, out) function, which has joined its group; lend_fn.shared_reset is set if it turns out
  *	that it has none
  *
  * Context: process, may take seconds; device lock.
  * Return: 0; or as lend_reset_fn() (a message says so).
  */
-int lend_bind_clean(struct lend_fn *fn);
+int lend_bind_reset(struct lend_fn *fn);
 
 /**
- * lend_bind_learn - what a function is like after its reset: save the PCI state that every later
+ * lend_bind_save - what a function is like after its reset: save the PCI state that every later
  * reset restores, copy its ROM and its configuration space, make the filter of what a borrower may
  * do there
  * @fn: (in, out) function that was just reset for the first time
@@ -694,7 +695,7 @@ int lend_bind_clean(struct lend_fn *fn);
  * Context: process, device lock.
  * Return: 0; -ENOMEM; or as pci_save_state().
  */
-int lend_bind_learn(struct lend_fn *fn);
+int lend_bind_save(struct lend_fn *fn);
 
 /* lease.c: whether a group is whole and can be offered, and every change of a lease */
 
@@ -710,7 +711,7 @@ const char *lend_group_state_name(const struct lend_group *group);
  * lend_group_step - give the lease of a group an event
  * @group: (in, out) group
  * @ev: (in) event
- * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is done already
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_ANNOUNCE is done already
  *
  * Context: process, group lock.
  * Return: as lend_lease_step().
@@ -762,14 +763,14 @@ void lend_groups_exit(void);
 void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds);
 
 /**
- * lend_reserve_left - the reservation of a group
+ * lend_reserve_get - the reservation of a group
  * @group: (in) group
  * @whom: (out) node or VM that it is reserved for
  * @seconds: (out) time that is left; 0: without end
  *
  * Context: process; takes the group lock.
  */
-void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds);
+void lend_reserve_get(struct lend_group *group, struct lend_for *whom, u32 *seconds);
 
 /**
  * lend_prepare_done - offer a function: its reservation, set and clique have been written

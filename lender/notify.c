@@ -115,8 +115,8 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 #define LEND_DEVFNS		256
 
 /* Pauses before links are told again, each twice as long as the one before. */
-#define LEND_ADMIT_PAUSE_MS	500
-#define LEND_ADMIT_PAUSE_MAX_MS	60000
+#define LEND_REQUESTERS_PAUSE_MS	500
+#define LEND_REQUESTERS_PAUSE_MAX_MS	60000
 
 /* Held from the search for functions that are bound until a link was told of them. */
 static DEFINE_MUTEX(lend_requesters_lock);
@@ -187,7 +187,7 @@ static int lend_requesters_add(const struct lend_fn *fn, struct dlend_link *link
 }
 
 /* Admit lock. */
-static int lend_requesters_tell(struct dlend_link *link, void *arg)
+static int lend_requesters_set_link(struct dlend_link *link, void *arg)
 {
 	int err = dlend_link_set_requesters(link, &lend_requesters);
 	bool *again = arg;
@@ -203,17 +203,17 @@ static void lend_requesters_work(struct work_struct *work)
 
 	mutex_lock(&lend_requesters_lock);
 	lend_requesters_gather(NULL);
-	dlend_links_each(false, lend_requesters_tell, &again);
+	dlend_links_each(false, lend_requesters_set_link, &again);
 	mutex_unlock(&lend_requesters_lock);
 	if (!again)
 		return;
 	queue_delayed_work(lend_wq, to_delayed_work(work),
 			   msecs_to_jiffies(READ_ONCE(lend_requesters_pause_ms)));
 	WRITE_ONCE(lend_requesters_pause_ms,
-		   min(2 * READ_ONCE(lend_requesters_pause_ms), LEND_ADMIT_PAUSE_MAX_MS));
+		   min(2 * READ_ONCE(lend_requesters_pause_ms), LEND_REQUESTERS_PAUSE_MAX_MS));
 }
 
-static DECLARE_DELAYED_WORK(lend_requesters_telling, lend_requesters_work);
+static DECLARE_DELAYED_WORK(lend_requesters_dwork, lend_requesters_work);
 
 /**
  * struct lend_news - messages about one function
@@ -245,7 +245,7 @@ static void lend_offer_fill_state(const struct lend_fn *fn, const struct lend_le
 
 	/* A reservation for a VM is in the message: the reader knows whether it has that VM. */
 	memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
-	state = lend_set_told(fn->group, lease, &whom, &holder);
+	state = lend_set_state_for(fn->group, lease, &whom, &holder);
 	if (reader == lease->move.target)
 		state |= DLEND_STATE_F_COMES;
 	p->state = cpu_to_le16(state);
@@ -355,7 +355,7 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 	return 0;
 }
 
-/* Each has a bit in every word of lend_fn.unheard.  No node has so many NTBs beside the loop. */
+/* Each has a bit in every word of lend_fn.unsent.  No node has so many NTBs beside the loop. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
@@ -367,8 +367,8 @@ static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
  * struct lend_listener - a link that is up, and the news that its peer has not heard yet
  * @node: in lend_listeners
  * @to: the link, referenced, and the session in which @work posts
- * @number: of the listener's bit in lend_fn.unheard
- * @saying: function whose offer is being posted: its mark is clear (listeners lock)
+ * @number: of the listener's bit in lend_fn.unsent
+ * @posting: function whose offer is being posted: its mark is clear (listeners lock)
  * @everything: all offers have to be told, and which nodes this node has links to (listeners lock)
  * @peers: it has to be told which nodes this node has links to
  * @over: lend_notify_close() waits: post nothing more
@@ -380,7 +380,7 @@ struct lend_listener {
 	struct list_head node;
 	struct dlend_session_ref to;
 	unsigned int number;
-	const struct lend_fn *saying;
+	const struct lend_fn *posting;
 	bool everything, peers, over;
 	struct list_head notes;
 	struct lend_pending waiting;
@@ -406,19 +406,19 @@ static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
 
 /* Marks */
 
-void lend_notify_fn(struct lend_fn *fn, enum lend_tell what)
+void lend_notify_fn(struct lend_fn *fn, enum lend_news_kind what)
 {
 	struct lend_listener *l;
 
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
-		set_bit(l->number, &fn->unheard[what]);
+		set_bit(l->number, &fn->unsent[what]);
 		queue_work(lend_wq, &l->work);
 	}
 	spin_unlock(&lend_listeners_lock);
 }
 
-void lend_notify_group(struct lend_group *group, enum lend_tell what)
+void lend_notify_group(struct lend_group *group, enum lend_news_kind what)
 {
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		lend_notify_fn(w.fn, what);
@@ -472,7 +472,7 @@ bool lend_notify_offers_done(const struct lend_group *group, const struct dlend_
 	l = lend_listener_find(link);
 	told = l && !l->everything;
 	for (struct lend_walk w = { group, LEND_ALL }; told && lend_walk_next(&w);)
-		told = l->saying != w.fn && !test_bit(l->number, &w.fn->unheard[LEND_TELL_OFFER]);
+		told = l->posting != w.fn && !test_bit(l->number, &w.fn->unsent[LEND_NEWS_OFFER]);
 	spin_unlock(&lend_listeners_lock);
 	return told;
 }
@@ -498,13 +498,13 @@ void lend_notify_unbound(void)
 	struct lend_fn **all = lend_fn_all(&count);
 	struct lend_listener *l;
 
-	WRITE_ONCE(lend_requesters_pause_ms, LEND_ADMIT_PAUSE_MS);
-	mod_delayed_work(lend_wq, &lend_requesters_telling, 0);
+	WRITE_ONCE(lend_requesters_pause_ms, LEND_REQUESTERS_PAUSE_MS);
+	mod_delayed_work(lend_wq, &lend_requesters_dwork, 0);
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		for (unsigned int i = 0; i < count; i++)
-			if (test_bit(l->number, &all[i]->barred))
-				set_bit(l->number, &all[i]->unheard[LEND_TELL_OFFER]);
+			if (test_bit(l->number, &all[i]->refused))
+				set_bit(l->number, &all[i]->unsent[LEND_NEWS_OFFER]);
 		queue_work(lend_wq, &l->work);
 	}
 	spin_unlock(&lend_listeners_lock);
@@ -698,15 +698,15 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 
 /*
  * Take the mark of an offer.  lend_notify_offers_done() counts the offer as unheard until
- * @l->saying is NULL again.
+ * @l->posting is NULL again.
  */
 static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn)
 {
 	bool offer;
 
 	spin_lock(&lend_listeners_lock);
-	offer = test_and_clear_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
-	l->saying = offer ? fn : NULL;
+	offer = test_and_clear_bit(l->number, &fn->unsent[LEND_NEWS_OFFER]);
+	l->posting = offer ? fn : NULL;
 	spin_unlock(&lend_listeners_lock);
 	return offer;
 }
@@ -723,8 +723,8 @@ static int lend_listener_add_requesters(struct lend_listener *l, struct lend_fn 
 	if (err == -EAGAIN)
 		return err;
 	if (news->offer)
-		assign_bit(l->number, &fn->barred, err);
-	if (test_bit(l->number, &fn->barred)) {
+		assign_bit(l->number, &fn->refused, err);
+	if (test_bit(l->number, &fn->refused)) {
 		news->offer = false;
 		news->state = false;
 	}
@@ -738,7 +738,7 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 
 	/* An offer says the state, too. */
 	news.offer = lend_listener_take_offer(l, fn);
-	news.state = test_and_clear_bit(l->number, &fn->unheard[LEND_TELL_STATE]) && !news.offer;
+	news.state = test_and_clear_bit(l->number, &fn->unsent[LEND_NEWS_STATE]) && !news.offer;
 	lend_offer_read(fn, dlend_link_peer(l->to.link), &news);
 	ret = lend_listener_add_requesters(l, fn, &news);
 	/*
@@ -751,11 +751,11 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 	if (!ret && !READ_ONCE(fn->gone))
 		ret = lend_listener_post_news(l, fn, &news);
 	if (ret && news.offer)
-		set_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
+		set_bit(l->number, &fn->unsent[LEND_NEWS_OFFER]);
 	if (ret && news.state)
-		set_bit(l->number, &fn->unheard[LEND_TELL_STATE]);
+		set_bit(l->number, &fn->unsent[LEND_NEWS_STATE]);
 	spin_lock(&lend_listeners_lock);
-	l->saying = NULL;
+	l->posting = NULL;
 	spin_unlock(&lend_listeners_lock);
 	return ret;
 }
@@ -771,7 +771,7 @@ static void lend_listener_mark_everything(struct lend_listener *l, struct lend_f
 		l->everything = false;
 		WRITE_ONCE(l->peers, true);
 		for (unsigned int i = 0; i < count; i++)
-			set_bit(l->number, &all[i]->unheard[LEND_TELL_OFFER]);
+			set_bit(l->number, &all[i]->unsent[LEND_NEWS_OFFER]);
 	}
 	spin_unlock(&lend_listeners_lock);
 }
@@ -863,6 +863,6 @@ void lend_notify_close(struct dlend_link *link)
 void lend_notify_exit(void)
 {
 	WARN_ON(!list_empty(&lend_listeners));
-	flush_delayed_work(&lend_requesters_telling);
-	cancel_delayed_work_sync(&lend_requesters_telling);
+	flush_delayed_work(&lend_requesters_dwork);
+	cancel_delayed_work_sync(&lend_requesters_dwork);
 }

@@ -155,7 +155,7 @@ static void lend_map_note_lost(const struct lend_map *map)
 	lend_notify_queue(map->source->group->link, &msg);
 }
 
-static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
+static bool lend_map_overlaps(const struct lend_map *map, u64 gpa, u64 size)
 {
 	return map->r.iova < gpa + size && gpa < map->r.iova + map->r.size;
 }
@@ -236,7 +236,7 @@ static void lend_map_lose(struct lend_map *map, const char *why)
  * struct dlend_owner.lost().  A caller may be walking the source's list, so the map stays there
  * until it is ended or the source wants another map.
  */
-static void lend_map_missed(struct dlend_owner *owner, const struct dlend_dma_range *r)
+static void lend_map_not_mapped(struct dlend_owner *owner, const struct dlend_dma_range *r)
 {
 	struct lend_fn *fn = container_of(owner, struct lend_fn, p2p.owner);
 	struct lend_map *map;
@@ -263,7 +263,7 @@ static void lend_maps_lose(struct list_head *maps, const char *why)
  * May a source have one more map?  A BAR is at one address: without this check a borrower could map
  * it again and again.  P2p lock.
  */
-static int lend_map_admit(const struct lend_map *want)
+static int lend_map_check(const struct lend_map *want)
 {
 	struct list_head *maps = &want->source->p2p.maps;
 	struct lend_map *map;
@@ -271,7 +271,7 @@ static int lend_map_admit(const struct lend_map *want)
 	if (list_count_nodes(maps) >= LEND_MAPS_MAX)
 		return -ENOSPC;
 	list_for_each_entry(map, maps, node) {
-		if (lend_map_meets(map, want->r.iova, want->r.size))
+		if (lend_map_overlaps(map, want->r.iova, want->r.size))
 			return -EEXIST;
 		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
 			return -EBUSY;
@@ -738,7 +738,7 @@ int lend_p2p_map(struct lend_fn *fn, const struct dlend_p_p2p *p, struct lend_fn
 	list_for_each_entry_safe(old, next, &fn->p2p.maps, node)
 		if (old->missed)
 			lend_map_del(old, "missed");
-	ret = lend_map_admit(map) ?: lend_p2p_resolve(map, p, target) ?:
+	ret = lend_map_check(map) ?: lend_p2p_resolve(map, p, target) ?:
 	      lend_map_fits_window(map) ?: lend_map_add(map);
 	if (ret)
 		lend_map_free(map);
@@ -770,14 +770,14 @@ void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
 	guard(mutex)(&lend_p2p_lock);
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		list_for_each_entry_safe(map, next, &w.fn->p2p.maps, node)
-			if (lend_map_meets(map, gpa, size))
+			if (lend_map_overlaps(map, gpa, size))
 				lend_map_lose(map, "yield");
 }
 
 void lend_p2p_init(struct lend_fn *fn)
 {
 	dlend_owner_init(&fn->p2p.owner, DLEND_OWNER_BAR);
-	fn->p2p.owner.lost = lend_map_missed;
+	fn->p2p.owner.lost = lend_map_not_mapped;
 	INIT_LIST_HEAD(&fn->p2p.maps);
 	INIT_LIST_HEAD(&fn->p2p.reached_by);
 	INIT_LIST_HEAD(&fn->p2p.grants);

@@ -168,7 +168,7 @@ int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
  * asks for a reset.  The slots stay mapped: a BAR that was taken out of the aperture would stay out
  * of the guest's reach until its next lease (struct dlend_window).
  */
-static bool lend_bars_guarded(const struct lend_windows *win)
+static bool lend_bars_stay_mapped(const struct lend_windows *win)
 {
 	return dlend_link_peer(win->link) == dlend_node_id();
 }
@@ -178,7 +178,7 @@ void lend_bars_hide(struct lend_fn *fn)
 	struct lend_windows *win = fn->win;
 	struct dlend_slot *slot;
 
-	for (unsigned int i = 0; win && !lend_bars_guarded(win) && i < DLEND_NUM_REGIONS; i++) {
+	for (unsigned int i = 0; win && !lend_bars_stay_mapped(win) && i < DLEND_NUM_REGIONS; i++) {
 		slot = win->slot[i];
 		if (!slot)
 			continue;
@@ -192,7 +192,7 @@ int lend_bars_show(struct lend_fn *fn)
 	struct lend_windows *win = fn->win;
 	int ret;
 
-	if (!win || lend_bars_guarded(win))
+	if (!win || lend_bars_stay_mapped(win))
 		return 0;
 	ret = lend_bars_fill(fn, win);
 	if (ret)
@@ -313,7 +313,7 @@ static struct lend_reach lend_dma_reach(struct lend_fn *fn, bool standby)
 	return (struct lend_reach){
 		.domain = standby ? group->standby.domain : group->domain,
 		.link = standby ? group->standby.link : group->link,
-		.owner = &fn->memory[fn->which ^ standby],
+		.owner = &fn->memory[fn->holder_index ^ standby],
 	};
 }
 
@@ -373,5 +373,5 @@ int lend_dma_unmap(struct lend_fn *fn, bool standby, const struct dlend_p_dma *d
 void lend_dma_forget(struct lend_fn *fn)
 {
 	if (fn->group->domain)
-		dlend_domain_drop(fn->group->domain, &fn->memory[fn->which]);
+		dlend_domain_drop(fn->group->domain, &fn->memory[fn->holder_index]);
 }

@@ -73,8 +73,8 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 	if (lend_cfgfilter_action(&fn->filter, at, size) == LEND_CFG_VPD_DATA)
 		value = le32_to_cpu(fn->vpd);
 	else
-		value = lend_cfgfilter_show(&fn->filter, at, size,
-					    lend_config_get(fn->pdev, at, size));
+		value = lend_cfgfilter_mask_read(&fn->filter, at, size,
+						 lend_config_get(fn->pdev, at, size));
 	*got = *want;
 	got->value = cpu_to_le32(value);
 	return 0;
@@ -796,7 +796,7 @@ static void lend_request_link_down(struct dlend_link *link)
 	memalloc_noio_restore(noio);
 }
 
-static void lend_request_vouched(void)
+static void lend_request_allowed_changed(void)
 {
 	lend_notify_subscribe(NULL);
 }
@@ -808,6 +808,6 @@ struct dlend_link_user lend_link_user = {
 	.suspend = lend_lease_suspend,
 	.resume = lend_lease_resume,
 	.shutdown = lend_lease_shutdown,
-	.allowed_changed = lend_request_vouched,
+	.allowed_changed = lend_request_allowed_changed,
 	.side = DLEND_TO_LENDER,
 };

@@ -147,7 +147,7 @@ void lend_reset_heal(struct lend_fn *fn)
 	struct pci_dev *pdev = fn->pdev;
 
 	/* A reset that this host knows of restores the function when it ends. */
-	if (fn->hidden || !fn->saved || lend_reset_has_state(pdev, fn->claimed) ||
+	if (fn->hidden || !fn->saved || lend_reset_has_state(pdev, fn->requested_bars) ||
 	    lend_reset_answers(fn))
 		return;
 	/* With the messages of its interrupts, as the kernel has written them. */
@@ -226,7 +226,7 @@ static void lend_scope_find(struct pci_dev *pdev, struct lend_scope *scope)
 	pci_walk_bus(pdev->bus, lend_scope_add, scope);
 }
 
-int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len)
+int lend_bus_reset_check(struct pci_dev *pdev, char *other, size_t len)
 {
 	struct lend_scope scope;
 

@@ -219,7 +219,7 @@ static void cfgfilter_hides(struct kunit *test)
 
 		for (unsigned int b = 0; b < 4; b++)
 			value |= (u32)d->cfg[at + b] << (8 * b);
-		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_show(&d->filter, at, 4, value),
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_mask_read(&d->filter, at, 4, value),
 				    cases[i].want, "at %x", at);
 	}
 }
@@ -241,12 +241,12 @@ static void cfgfilter_hides_vf_bars(struct kunit *test)
 	put32(d->cfg, 0x100, 0x16010001);		/* AER, then 0x160 */
 	put_sriov(d, 0x160, 0x160);			/* its list ends in a loop */
 	lend_cfgfilter_init(&d->filter, d->cfg, false);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x184, 4, 0xfe00000c), 0u);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x188, 4, 0x38), 0u);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x18c, 4, 0xfd004000), 0u);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x198, 4, 0xfd004000), 0u);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x160, 4, 1), 1u);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x1a0, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x184, 4, 0xfe00000c), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x188, 4, 0x38), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x18c, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x198, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x160, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0x1a0, 4, 1), 1u);
 	KUNIT_EXPECT_FALSE(test, raw(d, 0x184, 4));
 
 	/* A capability that the end of configuration space cuts off. */
@@ -254,7 +254,7 @@ static void cfgfilter_hides_vf_bars(struct kunit *test)
 	put32(d->cfg, 0xfd0, 0x00010010);
 	put32(d->cfg, 0xffc, 0xfd004000);
 	lend_cfgfilter_init(&d->filter, d->cfg, false);
-	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0xffc, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_mask_read(&d->filter, 0xffc, 4, 0xfd004000), 0u);
 }
 
 /* Capability lists as a hostile or broken device may have them. */

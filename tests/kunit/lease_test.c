@@ -55,7 +55,7 @@ static int told(const struct world *w, u16 node, u16 keeper, u16 *who)
 {
 	const struct lend_for whom = { .node = node };
 
-	return lend_lease_told(&w->lease, &whom, keeper, who);
+	return lend_lease_state_for(&w->lease, &whom, keeper, who);
 }
 
 /* A grant promises: nobody else has the device, and nothing of the last lease is left. */
@@ -212,7 +212,7 @@ static int step(struct kunit *test, struct world *w, const struct lend_event *ev
 	if (!ret)
 		note_guest(w, ev);
 	if (told(w, 0, 0, &who) != was || who != was_who)
-		KUNIT_EXPECT_TRUE(test, todo & LEND_DO_TELL);
+		KUNIT_EXPECT_TRUE(test, todo & LEND_DO_ANNOUNCE);
 	obey(w, ev, todo);
 	check_rights(test, w);
 	check_told(test, w);
@@ -508,8 +508,10 @@ static void lease_reserved_for_vm(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, lend_lease_reserve(&w.lease, &whom));
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_RESERVED);
 	KUNIT_EXPECT_EQ(test, who, 0);
-	KUNIT_EXPECT_EQ(test, lend_lease_told(&w.lease, &asks, 0, &who), (int)DLEND_OFFER_FREE);
-	KUNIT_EXPECT_EQ(test, lend_lease_told(&w.lease, &asks, 2, &who), (int)DLEND_OFFER_KEPT);
+	KUNIT_EXPECT_EQ(test, lend_lease_state_for(&w.lease, &asks, 0, &who),
+			(int)DLEND_OFFER_FREE);
+	KUNIT_EXPECT_EQ(test, lend_lease_state_for(&w.lease, &asks, 2, &who),
+			(int)DLEND_OFFER_KEPT);
 	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 8), -EBUSY);
 	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 0), -EBUSY);
 	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 7), 0);

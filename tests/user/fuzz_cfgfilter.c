@@ -24,7 +24,7 @@ static void header_holds(const struct lend_cfgfilter *filter, const u8 *cfg)
 	for (u32 at = 0; at < 0x40; at++)
 		MUST(!raw(filter, at));
 	for (u32 at = 0x10; at < 0x28; at += 4) {
-		u32 seen = lend_cfgfilter_show(filter, at, 4, get_unaligned_le32(cfg + at));
+		u32 seen = lend_cfgfilter_mask_read(filter, at, 4, get_unaligned_le32(cfg + at));
 
 		MUST(!(seen & ~0xfu));
 	}
@@ -85,7 +85,7 @@ static void one_write(struct input *in, const struct lend_cfgfilter *filter)
 	action = lend_cfgfilter_action(filter, at, size);
 	if ((size != 1 && size != 2 && size != 4) || at % size || at > DLEND_CFG_SIZE - size) {
 		MUST(action == LEND_CFG_REFUSED);
-		MUST(lend_cfgfilter_show(filter, at, size, value) == ~0u);
+		MUST(lend_cfgfilter_mask_read(filter, at, size, value) == ~0u);
 		return;
 	}
 	for (u32 i = 0; i < size; i++)
