@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device becomes a lent function: the checks whether it can be lent; the lender claims its DMA,
- * its BARs and its interrupts, resets it, and copies its configuration space and its ROM.
+ * A device becomes a lent function.  probe() (driver.c) calls the functions of this file in this
+ * order:
+ *
+ *	lend_check_device(), lend_check_group()		can the device be lent?
+ *	lend_bind_take()				become the DMA owner, request the BARs
+ *	lend_bind_interrupts()				count the vectors that the device can have
+ *	lend_lease_bind() (lease.c)			peers can name the function from here on
+ *	lend_bind_reset()
+ *	lend_bind_save()				PCI state, ROM, configuration space, filter
+ *
+ * A function that is reset only with others gets the last two steps later, from lend_recover_work()
+ * (lease.c).  lend_bind_release() undoes lend_bind_take().  lend_fn.saved and lend_fn.rom are freed
+ * with the last reference to the function (lend_fn_put()).  Unless something else is said, probe()
+ * or remove() holds the device lock, and the code may sleep.
  */
 #include <linux/aperture.h>
 #include <linux/crc32.h>
@@ -18,8 +30,8 @@
 #include "lender/lender.h"
 
 /*
- * Checks before a device is touched.  Each has a message that says why the device cannot be lent,
- * and what to do.
+ * Checks before the device is changed in any way.  If a check fails, it logs why the device cannot
+ * be lent, and what to do.
  */
 
 static bool lend_check_allow_ats;
@@ -27,6 +39,7 @@ module_param_named(allow_ats, lend_check_allow_ats, bool, 0644);
 MODULE_PARM_DESC(allow_ats,
 		 "Lend devices that translate addresses by themselves (ATS): the IOMMU does not check what they have translated, and a fence waits for their answer (read when a device is bound, and when it is borrowed; default: off)");
 
+/* Does an IOMMU translate the device's DMA? */
 static int lend_check_iommu(struct pci_dev *pdev)
 {
 	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
@@ -42,7 +55,10 @@ static int lend_check_iommu(struct pci_dev *pdev)
 	return 0;
 }
 
-/* For a device that has no reset of its own. */
+/*
+ * For a device that has no reset of its own: it can be lent only if a reset of its slot or bus
+ * resets nothing outside its IOMMU group.
+ */
 static int lend_check_shared_reset(struct pci_dev *pdev)
 {
 	char other[32];
@@ -57,10 +73,14 @@ static int lend_check_shared_reset(struct pci_dev *pdev)
 }
 
 /*
- * The IOMMU does not check a request whose address the device has translated itself.  The device
- * may use an old translation until it confirms that it has dropped it, and a device that hangs
- * confirms nothing.  Drivers of IOMMUs turn ATS on and off, some whenever a domain is attached: so
- * the check when a domain is attached decides, and the one at bind time only tells people early.
+ * The IOMMU does not check a translated request (ATS).  The device may use an old translation until
+ * it completes the invalidation, and a device that hangs never completes one.  So a device with ATS
+ * is refused, unless allow_ats is set.  IOMMU drivers turn ATS on and off, some whenever a domain
+ * is attached: so the check is made twice.  At bind time it refuses the device before it is
+ * offered; lend_attach_domain() repeats it for each lease, with the domain that the device then
+ * has.
+ *
+ * Callback of iommu_group_for_each_dev(), and called for one device.
  */
 static int lend_check_ats(struct device *dev, void *unused)
 {
@@ -97,7 +117,10 @@ int lend_check_device(struct pci_dev *pdev, bool *shared)
 	return lend_check_iommu(pdev) ?: lend_check_ats(&pdev->dev, NULL);
 }
 
-/* A device's write to the MSI range is an interrupt, and only interrupt remapping checks it. */
+/*
+ * A device's write to the MSI range is an interrupt, and only interrupt remapping checks whether
+ * the device may cause it.
+ */
 static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	if (iommu_group_has_isolated_msi(iommu))
@@ -110,7 +133,11 @@ static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu
 	return 0;
 }
 
-/* The firmware goes on using the device, whichever driver it has, so it cannot be given away. */
+/*
+ * Firmware may go on using the memory of an RMRR (VT-d) or unity map (AMD-Vi) with the device,
+ * whichever driver the device has.  So the memory would have to stay mapped while a guest has the
+ * device.
+ */
 static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	struct iommu_resv_region *region, *next;
@@ -129,6 +156,7 @@ static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *iommu)
 	return ret;
 }
 
+/* Callback of iommu_group_for_each_dev(). */
 static int lend_iommu_count_one(struct device *dev, void *data)
 {
 	struct lend_iommu_count *count = data;
@@ -137,7 +165,9 @@ static int lend_iommu_count_one(struct device *dev, void *data)
 		count->non_pci = true;
 		return 0;
 	}
-	/* Bridges stay with the kernel: they do no DMA of their own. */
+	/*
+	 * Bridges are not lent with their group: they keep their drivers, and do no DMA themselves.
+	 */
 	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
 		count->functions++;
 	return 0;
@@ -149,7 +179,7 @@ void lend_iommu_count(struct iommu_group *iommu, struct lend_iommu_count *count)
 	iommu_group_for_each_dev(iommu, count, lend_iommu_count_one);
 }
 
-/* A group is lent as a whole. */
+/* An IOMMU group is lent as a whole: all its devices have to be PCI functions, and not too many. */
 static int lend_check_members(struct pci_dev *pdev, struct iommu_group *iommu,
 			      struct lend_iommu_count *count)
 {
@@ -177,6 +207,7 @@ int lend_attach_domain(struct lend_group *group)
 {
 	int ret = dlend_domain_attach(group->domain);
 
+	/* After the attach, which may have turned ATS on. */
 	if (!ret)
 		ret = iommu_group_for_each_dev(group->iommu, NULL, lend_check_ats);
 	if (ret)
@@ -186,16 +217,19 @@ int lend_attach_domain(struct lend_group *group)
 
 /*
  * The expansion ROM of a lent function is copied once, before the function is offered.  Borrowers
- * read the copy when their VMM starts, long before they have a lease.  Reading the device then
- * would disturb the holder of the lease, because in many devices the ROM and the BARs share an
- * address decoder.
+ * read the copy (ROM_READ) when their VMM starts, long before they have a lease.  To read the ROM
+ * of the device at that time would disturb the holder of the lease, because in many devices the ROM
+ * and the BARs share an address decoder.
  */
 
 static bool lend_rom_wanted = true;
 module_param_named(rom, lend_rom_wanted, bool, 0644);
 MODULE_PARM_DESC(rom, "copy the expansion ROM of devices that are lent from now on, and lend it too");
 
-/* Copy the ROM of a function. Device lock. */
+/*
+ * Copy the ROM of a function, if it has one that can be lent; if not, its ROM BAR gets size 0, as
+ * guests then see no ROM.  Device lock; nobody has the function.
+ */
 static void lend_rom_copy(struct lend_fn *fn)
 {
 	struct lend_bar *bar = &fn->bar[DLEND_ROM_INDEX];
@@ -215,7 +249,10 @@ static void lend_rom_copy(struct lend_fn *fn)
 		pci_unmap_rom(fn->pdev, image);
 	if (!fn->rom)
 		bar->size = 0;
-	/* A request may read it already: the bytes have to be there before the size. */
+	/*
+	 * A ROM_READ needs no offer: a peer may send one since lend_lease_bind().  lend_rom_read()
+	 * runs without a lock, so the bytes have to be there before it sees the size.
+	 */
 	smp_store_release(&fn->rom_size, fn->rom ? size : 0);
 }
 
@@ -236,8 +273,8 @@ int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dle
 }
 
 /*
- * The lender claims a function's DMA, its BARs and its interrupts, resets it, and takes a snapshot
- * of its configuration space.
+ * The lender becomes the DMA owner of a function's group, requests its BARs, counts its interrupt
+ * vectors, resets it, and takes a snapshot of its configuration space.
  */
 
 static bool lend_bind_device_config = true;
@@ -245,14 +282,17 @@ module_param_named(device_config, lend_bind_device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
 		 "Let borrowers write configuration space that belongs to no capability, as vfio-pci lets guests: some drivers need that (read when a device is bound; default: on)");
 
-/* Owner of the DMA of every group that is lent. */
+/*
+ * The cookie for iommu_device_claim_dma_owner(): the address of this string.  All lent functions
+ * use the same one, so that all functions of an IOMMU group can be bound.
+ */
 static const char lend_bind_dma_owner[] = "dlend-lender";
 
 /*
- * A BAR smaller than a page can be mapped only if nothing else is in its page.  To keep it so, the
- * rest of the page is claimed, too, beside the BAR below the same bridge.
- * request_mem_region() would be wrong: it would also succeed where the rest of the page is inside a
- * BAR that no driver has claimed.
+ * A BAR smaller than a page can be mapped only if nothing else is in its page.  To make sure that
+ * nothing gets there later, a resource for the rest of the page (bar->pad) is inserted beside the
+ * BAR, below the bridge's window that contains both.  request_mem_region() would be wrong: it would
+ * also succeed where the rest of the page is inside a BAR that no driver has requested.
  */
 static void lend_bind_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
 {
@@ -277,6 +317,7 @@ static void lend_bind_small_bar(struct pci_dev *pdev, unsigned int i, struct len
 	bar->flags |= DLEND_BAR_F_MAPPABLE;
 }
 
+/* Fill in fn->bar[i]; a BAR that cannot be mapped keeps span 0. */
 static void lend_bind_bar(struct lend_fn *fn, unsigned int i)
 {
 	struct lend_bar *bar = &fn->bar[i];
@@ -293,7 +334,7 @@ static void lend_bind_bar(struct lend_fn *fn, unsigned int i)
 		bar->flags |= DLEND_BAR_F_64;
 	if (res->flags & IORESOURCE_PREFETCH)
 		bar->flags |= DLEND_BAR_F_PREFETCH;
-	/* In many devices the ROM shares a decoder with the BARs: the guest gets a copy of it. */
+	/* The ROM is not mapped: borrowers get a copy (lend_rom_copy()). */
 	if (i == DLEND_ROM_INDEX || res->flags & IORESOURCE_UNSET || !res->start)
 		return;
 	bar->phys = res->start;
@@ -306,8 +347,13 @@ static void lend_bind_bar(struct lend_fn *fn, unsigned int i)
 }
 
 /*
- * Mark the BAR that holds one of the two MSI-X structures.  Where no interrupt remapping checks
- * what the table says, borrowers must not reach the table.
+ * Mark the BAR that holds one of the two MSI-X structures.
+ *
+ * @where: the register of the capability that says where the structure is: BAR and offset
+ * @size: of the structure, in bytes
+ * @table: the structure is the table, not the pending bits.  A borrower that writes the table
+ *	chooses which interrupts the device sends.  If no interrupt remapping checks these, the
+ *	table's pages become the BAR's hole, which no borrower reaches
  */
 static void lend_bind_msix_part(struct lend_fn *fn, u32 where, u64 size, bool table)
 {
@@ -342,9 +388,13 @@ static void lend_bind_msix(struct lend_fn *fn)
 }
 
 /*
- * Number of vectors that this host gives the device.  The device may have more: the platform, a
- * quirk of a bridge above or an admin (msi_bus) may forbid them, and without interrupt remapping a
- * device gets one MSI only.  A guest must not see vectors that it cannot have.
+ * How many vectors this host can give the device now: they are allocated, counted, and freed again.
+ * Vectors for a borrower are allocated when the borrower asks (lend_irq_setup()), and may then be
+ * fewer.  The device's capability may have more: the platform, a quirk of a bridge above or an
+ * admin (msi_bus) may forbid them, and without interrupt remapping a device gets one MSI vector
+ * only.  A guest must not see vectors that it cannot have.
+ *
+ * @type: PCI_IRQ_MSI or PCI_IRQ_MSIX
  */
 static unsigned int lend_bind_vectors(struct pci_dev *pdev, unsigned int type)
 {
@@ -373,8 +423,9 @@ void lend_bind_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
 }
 
 /*
- * The 4 KiB are read as they are after a reset; then the addresses of this host are removed.
- * Registers that the device does not have are all ones, as on a bus.
+ * Read the 4 KiB of configuration space as they are after a reset, and make the filter from them;
+ * then remove the addresses of this host (lend_cfgfilter.hide).  Bytes behind the device's
+ * configuration space are all ones, as a read on the bus would return.
  */
 static void lend_bind_snapshot(struct lend_fn *fn)
 {
@@ -393,7 +444,10 @@ static void lend_bind_snapshot(struct lend_fn *fn)
 	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
 }
 
-/* BARs that have an address.  I/O ports are not lent, and a host may be short of them. */
+/*
+ * A bit for each memory BAR that has an address.  I/O BARs are left out: they are not lent, and a
+ * host may have too few ports to give each BAR an address.
+ */
 static int lend_bind_select(struct pci_dev *pdev)
 {
 	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
@@ -428,6 +482,7 @@ int lend_bind_take(struct lend_fn *fn)
 	if (ret) {
 		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
 			ret);
+		/* -EPERM: the group has a driver that uses the DMA API, or another DMA owner. */
 		return ret == -EPERM ? -EBUSY : ret;
 	}
 	ret = pci_enable_device_mem(pdev);
@@ -438,7 +493,9 @@ int lend_bind_take(struct lend_fn *fn)
 	}
 	pci_clear_master(pdev);
 	fn->requested_bars = lend_bind_select(pdev);
-	/* As vfio-pci does: the host's boot display lets go of the device. */
+	/*
+	 * As vfio-pci does: the firmware's framebuffer driver (efifb, simpledrm) gives the BARs up.
+	 */
 	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
 		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
 	ret = ret ?: pci_request_selected_regions(pdev, fn->requested_bars, "dlend-lender");
@@ -460,12 +517,15 @@ release_owner:
 
 int lend_bind_reset(struct lend_fn *fn)
 {
+	/* probe() holds the device lock. */
 	int ret = lend_reset_fn(fn, "bind", true);
 	char other[32];
 
 	/*
-	 * For a function that was found first on its bus, the kernel may list a reset of the bus
-	 * that it does not do.
+	 * The kernel fills pci_dev.reset_methods when it enumerates a function.  If the function
+	 * was then alone on its bus, because the others were enumerated later, the list has a reset
+	 * of the bus, which fails with -ENOTTY now.  lend_check_device() relied on that list.  So
+	 * the function is one that is reset only with others, and this is made up for here.
 	 */
 	if (ret == -ENOTTY && !lend_bus_reset_check(fn->pdev, other, sizeof(other))) {
 		fn->shared_reset = true;
@@ -487,10 +547,11 @@ int lend_bind_save(struct lend_fn *fn)
 
 	pci_clear_master(pdev);
 	/*
-	 * A transfer with No Snoop bypasses the CPU's caches: what the device writes to a
-	 * borrower's memory could be lost, and what it reads there could be old.  No IOMMU on the
-	 * way can be relied on to force snooping.  Borrowers cannot set the bit (cfgfilter.c), and
-	 * every reset ends with it clear.
+	 * A transaction with No Snoop bypasses the CPU's caches: what the device writes to a
+	 * borrower's memory could be lost, and what the device reads there could be old.  No IOMMU
+	 * between them can be relied on to force snooping.  The bit is cleared before
+	 * pci_save_state(), so each later reset, which restores that state, leaves it clear, too.
+	 * Borrowers cannot set it (cfgfilter.c).  lend_bind_release() sets it again if it was set.
 	 */
 	pcie_capability_read_word(pdev, PCI_EXP_DEVCTL, &devctl);
 	fn->no_snoop = devctl & PCI_EXP_DEVCTL_NOSNOOP_EN;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which registers of a lent function's real configuration space a borrower may write and read.
+ * Which registers of a lent function's real configuration space a borrower may write, and which
+ * bits it may read.
  *
- * The rule is that a borrower writes the device's own registers (dlend/caps.h) directly.  COMMAND
+ * A borrower writes the device's own registers (dlend/caps.h) directly, by CFG_WRITE.  COMMAND
  * (memory decoding, bus mastering, INTx), BARs, MSI, MSI-X, power management, link control and
- * everything that decides where a device's accesses go belong to the lender; a borrower asks for
- * changes of these by other messages.
+ * everything that decides where a device's accesses go belong to the lender.  For bus mastering,
+ * interrupts and a reset a borrower has other messages (BUS_MASTER, IRQ_SETUP, RESET); the rest it
+ * cannot change.
  */
 #include <linux/kernel.h>
 #include <linux/minmax.h>
@@ -16,7 +18,7 @@
 
 #define LEND_BARS_END	(PCI_BASE_ADDRESS_5 + 4)
 
-/* Hide the addresses in the BARs and of the ROM; their kind may be seen. */
+/* Hide the addresses in the BARs and in the ROM BAR; their type bits stay visible. */
 static void lend_cfgfilter_hide_header(struct lend_cfgfilter *filter, const u8 *cfg)
 {
 	for (u32 bar = PCI_BASE_ADDRESS_0; bar < LEND_BARS_END; bar += 4) {
@@ -34,8 +36,9 @@ static void lend_cfgfilter_hide_header(struct lend_cfgfilter *filter, const u8 *
 }
 
 /*
- * A capability with addresses of this host: all of its content but its first words, from which the
- * borrower learns where it ends.
+ * For a capability with addresses of this host (DLEND_CAP_SECRET): hide its contents, but not its
+ * header (the first word, or two words in extended space), from which the borrower learns where the
+ * capability ends.
  */
 static void lend_cfgfilter_hide_cap(struct lend_cfgfilter *filter, const u8 *cfg, u32 pos)
 {
@@ -47,7 +50,10 @@ static void lend_cfgfilter_hide_cap(struct lend_cfgfilter *filter, const u8 *cfg
 		memset(filter->hide + pos + head, 0xff, len - head);
 }
 
-/* Of two, the first in the device's order: the borrower takes that, too.  Return: 0: none. */
+/*
+ * Offset of the VPD capability; 0: there is none.  If the device lists two, it is the first in the
+ * device's list, as on the borrower's side.
+ */
 static u32 lend_cfgfilter_find_vpd(const struct lend_cfgfilter *filter, const u8 *cfg)
 {
 	const struct dlend_caps *caps = &filter->caps;
@@ -77,6 +83,7 @@ void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool devi
 	filter->vpd = lend_cfgfilter_find_vpd(filter, cfg);
 }
 
+/* Offset and size come from a peer: the size is 1, 2 or 4, and the access is aligned to it. */
 static bool lend_cfgfilter_good_access(u32 offset, u32 size)
 {
 	return (size == 1 || size == 2 || size == 4) && !(offset % size) &&
