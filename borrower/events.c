@@ -103,7 +103,7 @@ static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p
  * Tell a claim, if there is one, the state of its device.  If the claim neither has nor wants a
  * lease, but the lender says that this node has one, give it back.
  */
-static void dlend_event_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
+static void dlend_event_report_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
 	if (claim && !claim->ops->state(claim, now->state, now->holder, now->epoch))
 		dlend_claim_return_stray(claim);
@@ -148,7 +148,7 @@ static void dlend_event_offer(struct dlend_link *link, const struct dlend_addr *
 		claim = dlend_event_note_state(offer, &now);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_event_tell_state(claim, &now);
+	dlend_event_report_state(claim, &now);
 }
 
 /* The offer, if it came over this link. Context: dlend_offers_lock. */
@@ -185,8 +185,8 @@ static void dlend_event_snapshot(struct dlend_offer *offer, const struct dlend_p
 }
 
 /* SNAPSHOT, PLACE or SET: more about an offer that is there. */
-static void dlend_event_more(struct dlend_link *link, const struct dlend_addr *addr, u16 type,
-			     const void *p)
+static void dlend_event_about_offer(struct dlend_link *link, const struct dlend_addr *addr,
+				    u16 type, const void *p)
 {
 	const struct dlend_p_place *place = p;
 	const struct dlend_p_set *set = p;
@@ -221,7 +221,7 @@ static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_add
 			dlend_offer_kill(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_event_tell_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
+	dlend_event_report_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
 }
 
 static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *addr,
@@ -241,7 +241,7 @@ static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *
 			dlend_offer_update(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	dlend_event_tell_state(claim, &now);
+	dlend_event_report_state(claim, &now);
 }
 
 /* RECLAIM or ERROR, for the claim that has the lease. */
@@ -270,7 +270,7 @@ static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *
 
 	if (type == DLEND_MSG_PEERS) {
 		dlend_p2p_note_peers(link, p);
-		dlend_p2p_kick();
+		dlend_p2p_queue_work();
 		return 0;
 	}
 	/* A node may send messages about its own devices only. */
@@ -297,7 +297,7 @@ static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *
 		fallthrough;
 	case DLEND_MSG_SNAPSHOT:
 	case DLEND_MSG_SET:
-		dlend_event_more(link, &addr, type, p);
+		dlend_event_about_offer(link, &addr, type, p);
 		return 0;
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_note_lost(link, &addr, epoch, p);
@@ -312,7 +312,7 @@ static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *
 
 static void dlend_event_link_up(struct dlend_link *link)
 {
-	int ret = dlend_offer_ask(link);
+	int ret = dlend_offer_subscribe(link);
 
 	if (ret)
 		dev_warn(dlend_link_dev(link), "node %u cannot be asked for its offers: %pe\n",
@@ -320,7 +320,7 @@ static void dlend_event_link_up(struct dlend_link *link)
 }
 
 /* The link is down: tell one of the offers that came over it. Return: false if there is none. */
-static bool dlend_event_end_offer(struct dlend_link *link)
+static bool dlend_event_offer_link_down(struct dlend_link *link)
 {
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
@@ -349,7 +349,7 @@ static bool dlend_event_end_offer(struct dlend_link *link)
 
 static void dlend_event_link_down(struct dlend_link *link)
 {
-	while (dlend_event_end_offer(link))
+	while (dlend_event_offer_link_down(link))
 		;
 	dlend_p2p_forget_peer(link);
 }
@@ -360,7 +360,7 @@ static int dlend_event_suspend(void)
 	struct dlend_offer *offer;
 	int ret = 0;
 
-	dlend_lease_sleep(true);
+	dlend_lease_block_borrows(true);
 	guard(mutex)(&dlend_offers_lock);
 	list_for_each_entry(offer, &dlend_offers, node) {
 		struct dlend_claim *claim = offer->claim;
@@ -376,7 +376,7 @@ static int dlend_event_suspend(void)
 
 static void dlend_event_resume(bool slept)
 {
-	dlend_lease_sleep(false);
+	dlend_lease_block_borrows(false);
 }
 
 struct dlend_link_user dlend_event_user = {

@@ -94,7 +94,7 @@ DLEND_EXPORT(dlend_offer_read_rom);
 /* A limit, as a bad lender may claim for any epoch that this node has a lease. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
-static bool dlend_lease_asleep;
+static bool dlend_lease_host_suspended;
 
 static void dlend_lease_free(struct kref *ref)
 {
@@ -383,8 +383,8 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 	struct dlend_lease *lease;
 	int ret;
 
-	smp_mb(); /* claim->borrowing was set before; pairs with dlend_lease_sleep() */
-	if (READ_ONCE(dlend_lease_asleep)) {
+	smp_mb(); /* claim->borrowing was set before; pairs with dlend_lease_block_borrows() */
+	if (READ_ONCE(dlend_lease_host_suspended)) {
 		snprintf(why, DLEND_REASON_LEN, "this host is being suspended");
 		return ERR_PTR(-EAGAIN);
 	}
@@ -426,9 +426,9 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 }
 DLEND_EXPORT(dlend_lease_borrow);
 
-void dlend_lease_sleep(bool on)
+void dlend_lease_block_borrows(bool on)
 {
-	WRITE_ONCE(dlend_lease_asleep, on);
+	WRITE_ONCE(dlend_lease_host_suspended, on);
 	smp_mb(); /* claims are looked at after this; pairs with dlend_lease_borrow() */
 }
 
@@ -761,7 +761,7 @@ static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct
 	}
 	if (dlend_offer_taken(offer, claim, why))
 		return -EBUSY;
-	if (!dlend_offer_lets(offer)) {
+	if (!dlend_offer_claimable(offer)) {
 		snprintf(why, DLEND_REASON_LEN, "the device is %s; wait until it is free",
 			 dlend_offer_state_name(offer->now.state));
 		return -EBUSY;

@@ -55,7 +55,7 @@ ATTRIBUTE_GROUPS(dlend_bus);
 	static DEVICE_ATTR_RO(name)
 
 DLEND_OFFER_ATTR(lender, "%u", offer->addr.lender);
-DLEND_OFFER_ATTR(state, "%s", dlend_offer_state_told(offer));
+DLEND_OFFER_ATTR(state, "%s", dlend_offer_state_shown(offer));
 DLEND_OFFER_ATTR(borrower, "%u", offer->now.holder);
 DLEND_OFFER_ATTR(epoch, "%u", offer->now.epoch);
 DLEND_OFFER_ATTR(vendor, "0x%04x", offer->info.vendor);

@@ -20,7 +20,7 @@ DEFINE_MUTEX(dlend_offers_lock);	/* the list, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 
 /* An offer of @lender (0: of any) that is not claimed, and whose lender may never come back. */
-static struct dlend_offer *dlend_offers_ghost(u16 lender)
+static struct dlend_offer *dlend_offers_find_stale(u16 lender)
 {
 	struct dlend_offer *offer;
 
@@ -47,7 +47,7 @@ static unsigned int dlend_offers_count(u16 lender, bool dying)
 static bool dlend_offers_make_room(u16 lender)
 {
 	bool mine = dlend_offers_count(lender, false) >= DLEND_OFFERS_OF_NODE;
-	struct dlend_offer *ghost;
+	struct dlend_offer *stale;
 
 	/* A new offer may take the place of one that is dying; but there is a limit to both. */
 	if (dlend_offers_count(lender, true) >= 2 * DLEND_OFFERS_OF_NODE ||
@@ -55,10 +55,10 @@ static bool dlend_offers_make_room(u16 lender)
 		return false;
 	if (!mine && dlend_offers_count(0, false) < DLEND_OFFERS_MAX)
 		return true;
-	ghost = dlend_offers_ghost(mine ? lender : 0);
-	if (ghost)
-		dlend_offer_kill(ghost);
-	return ghost;
+	stale = dlend_offers_find_stale(mine ? lender : 0);
+	if (stale)
+		dlend_offer_kill(stale);
+	return stale;
 }
 
 /* A piece of memory of dlend_offer_zalloc(), with its header. */
@@ -214,7 +214,7 @@ static bool dlend_offer_current(const struct dlend_offer *offer)
 	return offer->link && offer->complete && !offer->withdrawn;
 }
 
-bool dlend_offer_lets(const struct dlend_offer *offer)
+bool dlend_offer_claimable(const struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	return offer->complete && (offer->now.state == DLEND_OFFER_FREE ||
@@ -226,7 +226,7 @@ bool dlend_offer_vm(const struct dlend_offer *offer)
 	return memchr_inv(offer->now.vm, 0, sizeof(offer->now.vm));
 }
 
-const char *dlend_offer_state_told(const struct dlend_offer *offer)
+const char *dlend_offer_state_shown(const struct dlend_offer *offer)
 {
 	u16 state = offer->now.state;
 
@@ -279,7 +279,7 @@ DLEND_EXPORT(dlend_claim_comes);
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_current(offer) && !offer->claim && dlend_offer_lets(offer);
+	return dlend_offer_current(offer) && !offer->claim && dlend_offer_claimable(offer);
 }
 DLEND_EXPORT(dlend_offer_available);
 
@@ -358,7 +358,7 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 		offer->announced = true;
 }
 
-int dlend_offer_ask(struct dlend_link *link)
+int dlend_offer_subscribe(struct dlend_link *link)
 {
 	struct dlend_session_ref now = dlend_session_now(link);
 	struct dlend_msg msg;
@@ -392,7 +392,7 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 		list_del(&offer->node);
 	/* If that link is down, its lender sends all offers when it is up again. */
 	if (offer->ask)
-		dlend_offer_ask(offer->ask);
+		dlend_offer_subscribe(offer->ask);
 	put_device(&offer->dev);
 }
 
@@ -429,15 +429,16 @@ static void dlend_offer_work(struct work_struct *work)
 			user->freed(offer);
 }
 
-static void dlend_offer_say_work(struct work_struct *work)
+static void dlend_offer_uevent_work(struct work_struct *work)
 {
-	struct dlend_offer *offer = container_of(to_delayed_work(work), struct dlend_offer, say);
+	struct dlend_offer *offer =
+		container_of(to_delayed_work(work), struct dlend_offer, uevent_work);
 	const char *state;
 	bool registered;
 
 	mutex_lock(&dlend_offers_lock);
 	registered = offer->registered;
-	state = dlend_offer_state_told(offer);
+	state = dlend_offer_state_shown(offer);
 	mutex_unlock(&dlend_offers_lock);
 	/* A program that learns of a new device reads its state: no event is needed for that. */
 	if (registered)
@@ -453,7 +454,7 @@ void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *n
 	offer->now = *now;
 	/* The workqueue is ordered: if the offer is being registered, the event follows that. */
 	if (news && !offer->dying)
-		queue_delayed_work(dlend_offers_wq, &offer->say,
+		queue_delayed_work(dlend_offers_wq, &offer->uevent_work,
 				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
@@ -478,7 +479,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->addr = *addr;
 	offer->now.state = DLEND_OFFER_GONE;
 	INIT_WORK(&offer->work, dlend_offer_work);
-	INIT_DELAYED_WORK(&offer->say, dlend_offer_say_work);
+	INIT_DELAYED_WORK(&offer->uevent_work, dlend_offer_uevent_work);
 	device_initialize(&offer->dev);
 	offer->dev.bus = &dlend_bus_type;
 	offer->dev.release = dlend_offer_release_dev;
@@ -513,7 +514,7 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->dying = true;
 	/* The timer must not fire for a workqueue that is being destroyed. */
-	cancel_delayed_work(&offer->say);
+	cancel_delayed_work(&offer->uevent_work);
 	/* Strays are not returned to the lender any more: the removal would wait for that. */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->now.state = DLEND_OFFER_GONE;

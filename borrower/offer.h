@@ -60,7 +60,7 @@ struct dlend_offer_now {
  * @doorbell: the administrator wants its interrupts by the lender's doorbell; no lock
  * @claim: of its user, or NULL
  * @work: registers, announces and unregisters the offer (all of that sleeps)
- * @say: tells user space of a new state
+ * @uevent_work: tells user space of a new state
  * @wq: ordered: everything that is asked of the lender for this device, but for returns of leases
  * @returns: ordered: leases that their user gives back. The user's work on @wq may wait for user
  *	space, and the lender must not wait for that
@@ -88,7 +88,7 @@ struct dlend_offer {
 	bool doorbell;
 	struct dlend_claim *claim;
 	struct work_struct work;
-	struct delayed_work say;
+	struct delayed_work uevent_work;
 	struct workqueue_struct *wq, *returns;
 	atomic_t leases, strays;
 	struct list_head memory;
@@ -174,14 +174,14 @@ void dlend_offer_put_claim(struct dlend_claim *claim);
 int dlend_offer_check_group(const struct dlend_claim *claim, char *why);
 
 /**
- * dlend_offer_lets - can this node claim the offer?
+ * dlend_offer_claimable - can this node claim the offer?
  * @offer: (in) offer
  *
  * It can also while the device is reset after a lease: then a borrow has to wait (-EAGAIN).
  *
  * Context: dlend_offers_lock; does not sleep.
  */
-bool dlend_offer_lets(const struct dlend_offer *offer);
+bool dlend_offer_claimable(const struct dlend_offer *offer);
 
 /**
  * dlend_offer_vm - is the offer reserved for one VM?
@@ -192,12 +192,12 @@ bool dlend_offer_lets(const struct dlend_offer *offer);
 bool dlend_offer_vm(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_state_told - the word for an offer's state
+ * dlend_offer_state_shown - the word for an offer's state
  * @offer: (in) offer
  *
  * Context: under dlend_offers_lock.  Return: as dlend_offer_state_name().
  */
-const char *dlend_offer_state_told(const struct dlend_offer *offer);
+const char *dlend_offer_state_shown(const struct dlend_offer *offer);
 
 /**
  * dlend_offer_taken - is a borrow refused now, and is there no telling for how long?
@@ -243,12 +243,12 @@ void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *n
 void dlend_offer_note_gone(struct dlend_offer *offer);
 
 /**
- * dlend_offer_ask - have the lenders at the other end send all their offers
+ * dlend_offer_subscribe - have the lenders at the other end send all their offers
  * @link: link
  *
  * Context: process, may sleep. Return: as dlend_link_post_in().
  */
-int dlend_offer_ask(struct dlend_link *link);
+int dlend_offer_subscribe(struct dlend_link *link);
 
 /**
  * dlend_offer_kill - the offer ends: a worker removes it
@@ -271,12 +271,12 @@ extern struct dlend_link_user dlend_event_user;
 void dlend_lease_return_stray(struct dlend_offer *offer);
 
 /**
- * dlend_lease_sleep - this host goes to sleep, or is awake again
+ * dlend_lease_block_borrows - this host goes to sleep, or is awake again
  * @on: (in) true: no lease is asked for until this is called with false
  *
  * Context: any.
  */
-void dlend_lease_sleep(bool on);
+void dlend_lease_block_borrows(bool on);
 
 /** dlend_offer_life_init - make the workqueue. Context: module init. Return: 0, -ENOMEM. */
 int dlend_offer_life_init(void);

@@ -328,7 +328,7 @@ static bool dlend_p2p_changed;	/* members, since edges were planned; under dlend
 static struct delayed_work dlend_p2p_dwork;
 static struct workqueue_struct *dlend_p2p_wq;
 
-void dlend_p2p_kick(void)
+void dlend_p2p_queue_work(void)
 {
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
@@ -417,7 +417,7 @@ static void dlend_p2p_promise(const struct dlend_p2p_user *user, unsigned int s,
 			.promised = true,
 		};
 
-		if (want.bytes && dlend_p2p_booking_place(&want, user->fabric.self, route))
+		if (want.bytes && dlend_p2p_booking_set_aperture(&want, user->fabric.self, route))
 			dlend_p2p_book(&want);
 	}
 }
@@ -503,7 +503,7 @@ void dlend_p2p_leave(struct dlend_p2p_member *m)
 	dlend_session_drop(&m->ref);
 	memset(m->bar_phys, 0, sizeof(m->bar_phys));
 	dlend_p2p_changed = true;
-	dlend_p2p_kick();
+	dlend_p2p_queue_work();
 }
 DLEND_EXPORT(dlend_p2p_leave);
 
@@ -530,14 +530,14 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 	m->dev = *dev;
 	WRITE_ONCE(m->settled, false);
 	dlend_p2p_changed = true;
-	dlend_p2p_kick();
+	dlend_p2p_queue_work();
 }
 DLEND_EXPORT(dlend_p2p_publish);
 
 /* Pauses between tries: the first, the one after a lender has unmapped by itself, the longest. */
-#define DLEND_EDGE_AGAIN_MIN_MS		50u
-#define DLEND_EDGE_AGAIN_LOST_MS	1000u
-#define DLEND_EDGE_AGAIN_MAX_MS		30000u
+#define DLEND_EDGE_RETRY_MIN_MS		50u
+#define DLEND_EDGE_RETRY_LOST_MS	1000u
+#define DLEND_EDGE_RETRY_MAX_MS		30000u
 
 /* A failure that ends sooner than this is not logged. */
 #define DLEND_EDGE_QUIET_MS		1000u
@@ -565,13 +565,13 @@ struct dlend_edge_end {
  * @route: of @have, or the next one to try
  * @granted: the target's lender was asked to grant the BAR to the source's lender
  * @lost: the source's lender has unmapped it by itself
- * @told: the log has what is wrong
+ * @logged: the log has what is wrong
  * @ap: our aperture towards the source's lender; NULL: not in use
  * @slot: in @ap; NULL: none
  * @cookie: of the slot's quarantine
  * @err: of the last try
- * @again: time of the next try, in jiffies
- * @again_ms: the pause before it, longer each time; 0: no try has failed
+ * @retry_at: time of the next try, in jiffies
+ * @retry_ms: the pause before it, longer each time; 0: no try has failed
  */
 struct dlend_edge {
 	struct list_head node;
@@ -579,13 +579,13 @@ struct dlend_edge {
 	unsigned int bar;
 	struct dlend_p2p_wish want, have;
 	enum dlend_p2p_route route;
-	bool granted, lost, told;
+	bool granted, lost, logged;
 	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
 	u64 cookie;
 	int err;
-	unsigned long again;
-	unsigned int again_ms;
+	unsigned long retry_at;
+	unsigned int retry_ms;
 };
 
 static LIST_HEAD(dlend_edges);
@@ -717,7 +717,7 @@ static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking
 	*b = (struct dlend_p2p_booking){
 		.s = e->s.addr, .t = e->t.addr, .bar = e->bar, .bytes = e->want.size,
 	};
-	return dlend_p2p_booking_place(b, dlend_node_id(), e->route);
+	return dlend_p2p_booking_set_aperture(b, dlend_node_id(), e->route);
 }
 
 /* Book room, unless it is booked by a promise.  What others were promised must stay free. */
@@ -779,11 +779,11 @@ static void dlend_edge_drop_ends(struct dlend_edge *e)
 	dlend_session_drop(&e->t.ref);
 }
 
-static void dlend_edge_put_off(struct dlend_edge *e, unsigned int ms)
+static void dlend_edge_retry_in(struct dlend_edge *e, unsigned int ms)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
-	e->again_ms = ms;
-	e->again = jiffies + msecs_to_jiffies(ms);
+	e->retry_ms = ms;
+	e->retry_at = jiffies + msecs_to_jiffies(ms);
 }
 
 static void dlend_edge_unmap(struct dlend_edge *e)
@@ -813,7 +813,7 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	guard(mutex)(&dlend_p2p_lock);
 	e->err = e->lost ? -ECONNRESET : 0;
 	if (e->lost)
-		dlend_edge_put_off(e, DLEND_EDGE_AGAIN_LOST_MS);
+		dlend_edge_retry_in(e, DLEND_EDGE_RETRY_LOST_MS);
 	e->have.on = false;
 	dlend_edge_drop_ends(e);
 }
@@ -863,15 +863,15 @@ static const char * const dlend_p2p_why_text[] = {
 };
 
 /* Log a failure once, and only if it does not end by itself in a moment. */
-static void dlend_edge_explain(struct dlend_edge *e)
+static void dlend_edge_log_failure(struct dlend_edge *e)
 {
 	char from[DLEND_NAME_LEN], to[DLEND_NAME_LEN];
 	const char *what, *todo;
 
-	if (!e->s.ref.link || e->told || e->err == -ENOTCONN || e->err == -ESTALE ||
-	    (e->err == -EAGAIN && e->again_ms <= DLEND_EDGE_QUIET_MS))
+	if (!e->s.ref.link || e->logged || e->err == -ENOTCONN || e->err == -ESTALE ||
+	    (e->err == -EAGAIN && e->retry_ms <= DLEND_EDGE_QUIET_MS))
 		return;
-	e->told = true;
+	e->logged = true;
 	what = dlend_p2p_err_text(e->err, &todo);
 	dev_warn(dlend_link_dev(e->s.ref.link),
 		 "%s does not reach BAR %u of %s at %#llx (%s, %d): %s; %s\n",
@@ -923,12 +923,12 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 	e->have = e->want;
 	e->have.on = !ret;
 	if (!ret) {
-		dlend_edge_put_off(e, 0);
+		dlend_edge_retry_in(e, 0);
 		return;
 	}
-	dlend_edge_put_off(e, clamp(e->again_ms * 2, DLEND_EDGE_AGAIN_MIN_MS,
-				    DLEND_EDGE_AGAIN_MAX_MS));
-	dlend_edge_explain(e);
+	dlend_edge_retry_in(e, clamp(e->retry_ms * 2, DLEND_EDGE_RETRY_MIN_MS,
+				     DLEND_EDGE_RETRY_MAX_MS));
+	dlend_edge_log_failure(e);
 	dlend_edge_drop_ends(e);
 }
 
@@ -968,9 +968,9 @@ static void dlend_edge_want(const struct dlend_p2p_user *user, unsigned int t, u
 		list_add_tail(&e->node, &dlend_edges);
 	}
 	if (!dlend_p2p_wish_same(&e->want, &wish)) {
-		e->told = false;
-		e->again = jiffies;
-		e->again_ms = 0;
+		e->logged = false;
+		e->retry_at = jiffies;
+		e->retry_ms = 0;
 	}
 	e->want = wish;
 }
@@ -980,7 +980,7 @@ static bool dlend_edge_settled(const struct dlend_edge *e)
 {
 	enum dlend_p2p_step step = dlend_p2p_step(&e->want, &e->have);
 
-	return step == DLEND_P2P_KEEP ? !e->lost : step == DLEND_P2P_MAP && e->again_ms;
+	return step == DLEND_P2P_KEEP ? !e->lost : step == DLEND_P2P_MAP && e->retry_ms;
 }
 
 /* Wake those who wait until a device reaches all that it shall reach. */
@@ -1052,10 +1052,10 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned
 	list_for_each_entry(e, &dlend_edges, node) {
 		if (dlend_p2p_step(&e->want, &e->have) != DLEND_P2P_MAP)
 			continue;
-		if (time_after_eq(now, e->again))
+		if (time_after_eq(now, e->retry_at))
 			return e;
-		*ms = min(*ms ?: U32_MAX, max(jiffies_to_msecs(e->again - now),
-					      DLEND_EDGE_AGAIN_MIN_MS));
+		*ms = min(*ms ?: U32_MAX,
+			  max(jiffies_to_msecs(e->retry_at - now), DLEND_EDGE_RETRY_MIN_MS));
 	}
 	return NULL;
 }
@@ -1063,7 +1063,7 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned
 static void dlend_edges_work(struct work_struct *work)
 {
 	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
-	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
+	unsigned int ms = DLEND_EDGE_RETRY_MIN_MS;
 	struct dlend_edge *e;
 
 	while (view && (e = dlend_edges_next(&view->user, &ms))) {
@@ -1090,7 +1090,7 @@ void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *sourc
 	    e->t.epoch != le32_to_cpu(p->epoch))
 		return;
 	e->lost = true;
-	dlend_p2p_kick();
+	dlend_p2p_queue_work();
 }
 
 /* What devices reach, for sysfs */
@@ -1158,7 +1158,7 @@ void dlend_p2p_exit(void)
 {
 	struct dlend_p2p_peer *peer, *next;
 
-	dlend_p2p_kick();
+	dlend_p2p_queue_work();
 	flush_delayed_work(&dlend_p2p_dwork);
 	cancel_delayed_work_sync(&dlend_p2p_dwork);
 	destroy_workqueue(dlend_p2p_wq);

@@ -73,8 +73,8 @@ void dlend_p2p_forget_peer(struct dlend_link *link);
 /** dlend_p2p_paths_emit - known links, for sysfs. Context: process. Return: bytes, -ENOMEM. */
 ssize_t dlend_p2p_paths_emit(char *buf);
 
-/** dlend_p2p_kick - have the worker look at what has changed. Context: process. */
-void dlend_p2p_kick(void);
+/** dlend_p2p_queue_work - have the worker look at what has changed. Context: process. */
+void dlend_p2p_queue_work(void);
 
 /**
  * dlend_p2p_note_lost - a lender has unmapped something by itself (DLEND_MSG_P2P_LOST)

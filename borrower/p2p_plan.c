@@ -72,7 +72,7 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 	return want->on ? DLEND_P2P_MAP : DLEND_P2P_KEEP;
 }
 
-static u64 dlend_p2p_least(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
+static u64 dlend_p2p_path_bytes(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
 {
 	u64 least = U64_MAX, bytes;
 
@@ -89,13 +89,13 @@ static u64 dlend_p2p_least(const struct dlend_p2p_fabric *f, u16 from, u16 to, b
 
 u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
-	return dlend_p2p_least(f, from, to, false);
+	return dlend_p2p_path_bytes(f, from, to, false);
 }
 
 /* The part of it that one VM may use. */
-static u64 dlend_p2p_left(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+static u64 dlend_p2p_room_for_vm(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
-	return dlend_p2p_least(f, from, to, !f->alone);
+	return dlend_p2p_path_bytes(f, from, to, !f->alone);
 }
 
 enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t)
@@ -137,7 +137,7 @@ static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 	for (unsigned int i = 0; i < n; i++)
 		if (dev[i].addr.lender == to)
 			sum += dlend_p2p_bytes(&dev[i]);
-	return sum <= dlend_p2p_left(f, from, to);
+	return sum <= dlend_p2p_room_for_vm(f, from, to);
 }
 
 /* The way from node @s to node @t, if this node's own windows are wide enough. */
@@ -166,7 +166,7 @@ static bool dlend_p2p_detour_is_wide(const struct dlend_p2p_fabric *f,
 			 DLEND_P2P_BORROWER)
 			sum += dlend_p2p_bytes(&dev[i]);
 	}
-	return sum * sources <= dlend_p2p_left(f, from, f->self);
+	return sum * sources <= dlend_p2p_room_for_vm(f, from, f->self);
 }
 
 enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
@@ -209,7 +209,8 @@ const char *dlend_p2p_err_text(int err, const char **todo)
  * Bookings: see borrower/p2p_plan.h.
  */
 
-bool dlend_p2p_booking_place(struct dlend_p2p_booking *b, u16 self, enum dlend_p2p_route route)
+bool dlend_p2p_booking_set_aperture(struct dlend_p2p_booking *b, u16 self,
+				    enum dlend_p2p_route route)
 {
 	b->from = b->s.lender;
 	b->to = route == DLEND_P2P_BORROWER ? self : b->t.lender;

@@ -40,14 +40,15 @@ struct dlend_p2p_booking {
 };
 
 /**
- * dlend_p2p_booking_place - in which aperture a way needs room
+ * dlend_p2p_booking_set_aperture - in which aperture a way needs room
  * @b: (in, out) booking, in no list; @b->s and @b->t are set. (out): @b->from, @b->to
  * @self: (in) this node
  * @route: (in) the way
  *
  * Return: false if the way needs no window.
  */
-bool dlend_p2p_booking_place(struct dlend_p2p_booking *b, u16 self, enum dlend_p2p_route route);
+bool dlend_p2p_booking_set_aperture(struct dlend_p2p_booking *b, u16 self,
+				    enum dlend_p2p_route route);
 
 /** dlend_p2p_booking_find - the booking in @list for the same way as @like, or NULL */
 struct dlend_p2p_booking *dlend_p2p_booking_find(const struct list_head *list,

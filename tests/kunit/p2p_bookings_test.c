@@ -31,7 +31,7 @@ static struct dlend_p2p_booking booking(unsigned int user, u16 s, u16 t)
 		.user = &vm[user], .s = address(2, s), .t = address(3, t), .bytes = 16 * MIB,
 	};
 
-	dlend_p2p_booking_place(&b, 1, DLEND_P2P_LENDERS);
+	dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_LENDERS);
 	return b;
 }
 
@@ -39,12 +39,12 @@ static void places(struct kunit *test)
 {
 	struct dlend_p2p_booking b = booking(0, 1, 1);
 
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_place(&b, 1, DLEND_P2P_LENDERS));
+	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_LENDERS));
 	KUNIT_EXPECT_TRUE(test, b.from == 2 && b.to == 3);
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_place(&b, 1, DLEND_P2P_BORROWER));
+	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_BORROWER));
 	KUNIT_EXPECT_TRUE(test, b.from == 2 && b.to == 1);
-	KUNIT_EXPECT_FALSE(test, dlend_p2p_booking_place(&b, 1, DLEND_P2P_LOCAL));
-	KUNIT_EXPECT_FALSE(test, dlend_p2p_booking_place(&b, 1, DLEND_P2P_NONE));
+	KUNIT_EXPECT_FALSE(test, dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_LOCAL));
+	KUNIT_EXPECT_FALSE(test, dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_NONE));
 }
 
 /* All devices of a lender reach a BAR through one slot, as long as one of them does. */
@@ -72,8 +72,8 @@ static void slots_of_their_own_through_the_borrower(struct kunit *test)
 	struct dlend_p2p_booking a = booking(0, 1, 1), b = booking(0, 2, 1);
 	LIST_HEAD(list);
 
-	dlend_p2p_booking_place(&a, 1, DLEND_P2P_BORROWER);
-	dlend_p2p_booking_place(&b, 1, DLEND_P2P_BORROWER);
+	dlend_p2p_booking_set_aperture(&a, 1, DLEND_P2P_BORROWER);
+	dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_BORROWER);
 	dlend_p2p_booking_add(&list, &a);
 	dlend_p2p_booking_add(&list, &b);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_booked(&list, 2, 1, NULL), 32 * MIB);
@@ -117,7 +117,7 @@ static void promises_are_kept(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_fits(&list, &f, &b));
 	/* Another window. */
 	b.user = &vm[1];
-	dlend_p2p_booking_place(&b, 1, DLEND_P2P_BORROWER);
+	dlend_p2p_booking_set_aperture(&b, 1, DLEND_P2P_BORROWER);
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_booking_fits(&list, &f, &b));
 	/* No more room for a slot that is there already. */
 	b = booking(1, 2, 1);
