@@ -26,7 +26,8 @@ static LIST_HEAD(dlend_links);
 static LIST_HEAD(dlend_settings);
 
 static struct dlend_link_user __rcu *dlend_users[DLEND_MSG_SIDES];	/* by their side */
-DEFINE_STATIC_SRCU(dlend_users_srcu);
+DEFINE_MUTEX(dlend_users_lock);		/* one user is added or removed at a time */
+DEFINE_STATIC_SRCU(dlend_users_srcu);	/* readers of dlend_users */
 
 struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
@@ -240,6 +241,7 @@ DLEND_EXPORT(dlend_uevent_state);
 
 int dlend_user_add(struct dlend_link_user *user)
 {
+	lockdep_assert_held(&dlend_users_lock);
 	if (rcu_access_pointer(dlend_users[user->side]))
 		return -EBUSY;
 	rcu_assign_pointer(dlend_users[user->side], user);
@@ -248,6 +250,7 @@ int dlend_user_add(struct dlend_link_user *user)
 
 void dlend_user_del(struct dlend_link_user *user)
 {
+	lockdep_assert_held(&dlend_users_lock);
 	RCU_INIT_POINTER(dlend_users[user->side], NULL);
 	synchronize_srcu(&dlend_users_srcu);
 }

@@ -450,24 +450,33 @@ int dlend_setting_note(struct dlend_link *link, enum dlend_setting what, u16 val
  */
 u16 dlend_setting_of(struct dlend_link *link, enum dlend_setting what, u16 unless);
 
+/* Held while a user is added or removed, with all link_up() and link_down() that belong to it. */
+extern struct mutex dlend_users_lock;
+
 /**
- * dlend_user_add - from now on a user is called
+ * dlend_user_add - from now on dlend_users_call() and dlend_users_message() call a user
  * @user: user; its callbacks may run before this returns
  *
- * Context: process; the caller serialises with other dlend_user_add() and dlend_user_del().
- * Return: 0; -EBUSY there is one for its side already.
+ * Context: process, dlend_users_lock. Return: 0; -EBUSY there is a user for its side already.
  */
 int dlend_user_add(struct dlend_link_user *user);
 
-/** dlend_user_del - undo it; none of its callbacks runs when this returns. Context: the same. */
+/**
+ * dlend_user_del - undo dlend_user_add()
+ * @user: user; when this returns, none of its callbacks runs, nor is called by these two functions
+ *
+ * Context: process, dlend_users_lock; waits for callbacks and message handlers that run, of both
+ * users.
+ */
 void dlend_user_del(struct dlend_link_user *user);
 
 /**
- * dlend_users_call - call a function for every user
- * @fn: called under SRCU; may sleep
+ * dlend_users_call - call a function for each of the users that there are
+ * @fn: called in an SRCU read section of its own for each user, which stays registered until @fn
+ *	returns; may sleep; must not add or remove users
  * @arg: (in) for @fn
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; no lock is needed.
  */
 void dlend_users_call(void (*fn)(struct dlend_link_user *user, void *arg), void *arg);
 

@@ -316,8 +316,6 @@ MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a
  */
 #define DLEND_ANNOUNCE_WAIT_MS	50
 
-static DEFINE_MUTEX(dlend_users_lock);	/* one user registers or leaves at a time */
-
 /* Under announced.lock. */
 static void dlend_announce_up(struct dlend_link_user *user, void *arg)
 {
