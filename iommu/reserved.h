@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* IO addresses that the platform reserves.  A header, so that slots_test can try it. */
+/*
+ * IOVAs that the platform reserves.  The function is in a header, so that the suite of slots.c can
+ * call it without an IOMMU.
+ */
 #ifndef DLEND_IOMMU_RESERVED_H
 #define DLEND_IOMMU_RESERVED_H
 
@@ -7,13 +10,15 @@
 #include "slots.h"
 
 /**
- * dlend_span_reserved - the IO addresses of a device's or group's reserved regions
- * @regions: (in) of struct iommu_resv_region
- * @out: (out) room for a span for each region
+ * dlend_span_reserved - list the IOVAs of a device's or group's reserved regions as spans
+ * @regions: (in) list of struct iommu_resv_region
+ * @out: (out) one span for each region that counts, in the order of the list: they may overlap, and
+ *	are not sorted. The caller has room for as many spans as there are regions
  *
- * As for VFIO and iommufd, relaxable ones do not count: firmware has its memory there for USB and
- * graphics, and does not use it any more once a driver has the device.
- * Context: any. Return: number of spans.
+ * Relaxable regions (IOMMU_RESV_DIRECT_RELAXABLE) are left out, as VFIO and iommufd do: these are
+ * RMRRs and unity maps for USB controllers and graphics.  Firmware needs them only until a driver
+ * has the device.
+ * Context: any. Return: how many spans were written.
  */
 static inline unsigned int dlend_span_reserved(const struct list_head *regions,
 					       struct dlend_span *out)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links as objects: references, the registry, a link's session and peer, the users of links, and
- * the administrator's settings for links.
+ * Links as objects: references, the list of links, a link's session and peer, the users of links
+ * (lender/ and borrower/), and the administrator's settings for links.
  *
- * This file knows neither messages nor hardware.  If a lower file needs something of an upper one,
- * it calls a function here, which queues a work item that the upper file has set up (see link.h).
+ * This file does not read what is in a message: it looks at the type only, to find the user that
+ * handles it.  It calls no hardware.  If a lower file of ntb/ needs something of an upper one, it
+ * calls a function here, which queues a work item that the upper file has set up (see link.h).
  */
 #include <linux/jiffies.h>
 #include <linux/kobject.h>
@@ -18,23 +19,28 @@
 #include <dlend/names.h>
 #include "link.h"
 
-static unsigned int dlend_node;
-static char dlend_named[DLEND_NODE_NAME_LEN];	/* by the admin; empty: as the host */
+static unsigned int dlend_node;		/* this node's id; 0: not set yet; does not change later */
+static char dlend_named[DLEND_NODE_NAME_LEN];	/* node_name; empty: the host's name is used */
 
-static DEFINE_MUTEX(dlend_links_lock);
-static LIST_HEAD(dlend_links);
-static LIST_HEAD(dlend_settings);
+static DEFINE_MUTEX(dlend_links_lock);		/* dlend_links, dlend_settings */
+static LIST_HEAD(dlend_links);			/* struct dlend_link */
+static LIST_HEAD(dlend_settings);		/* struct dlend_link_setting */
 
-static struct dlend_link_user __rcu *dlend_users[DLEND_MSG_SIDES];	/* by their side */
+/* The users, lender/ and borrower/, by the side whose messages they get; NULL: there is none. */
+static struct dlend_link_user __rcu *dlend_users[DLEND_MSG_SIDES];
 DEFINE_MUTEX(dlend_users_lock);		/* one user is added or removed at a time */
 DEFINE_STATIC_SRCU(dlend_users_srcu);	/* readers of dlend_users */
 
-struct workqueue_struct *dlend_wq, *dlend_poll_wq;
+struct workqueue_struct *dlend_wq, *dlend_poll_wq;	/* see dlend_links_init() */
 
+/*
+ * No lock: lockdep takes it for one.  Code "holds" it while it waits for a peer (see link.h and
+ * dlend_waits_for_no_peer()).
+ */
 struct lockdep_map dlend_peer_map;
 DLEND_EXPORT(dlend_peer_map);
 
-/* Walk all links; references keep them, so that @fn runs without the registry's lock. */
+/* @fn runs without dlend_links_lock: a reference keeps each link that was there at the begin. */
 int dlend_links_each(bool up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
 {
 	struct dlend_link *link, **all;
@@ -95,6 +101,7 @@ static int dlend_node_set(const char *val, const struct kernel_param *kp)
 		return -EBUSY;
 	}
 	WRITE_ONCE(dlend_node, id);
+	/* All links, up or not: those that wait for the id can begin. */
 	dlend_links_each(false, dlend_link_queue_step_one, NULL);
 	return 0;
 }
@@ -200,7 +207,7 @@ struct dlend_aperture *dlend_link_aperture(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_aperture);
 
-/* Asking upper files */
+/* Work for upper files of ntb/ */
 
 void dlend_link_queue_step(struct dlend_link *link)
 {
@@ -255,7 +262,10 @@ void dlend_user_del(struct dlend_link_user *user)
 	synchronize_srcu(&dlend_users_srcu);
 }
 
-/* SRCU is held for one user at a time: a callback may take long, and another user may leave. */
+/*
+ * Each user has an SRCU read section of its own, not one around the loop: so dlend_user_del() waits
+ * for the callback that runs, which may take long, but not for those that follow.
+ */
 void dlend_users_call(void (*fn)(struct dlend_link_user *user, void *arg), void *arg)
 {
 	struct dlend_link_user *user;
@@ -286,8 +296,12 @@ int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
 	return status;
 }
 
-/* Settings */
+/*
+ * Settings.  They are kept by the link's name, not in struct dlend_link, so that the link that the
+ * NTB gets when its driver is bound again has them, too.  They end with the module.
+ */
 
+/* @link: name of the link; all under dlend_links_lock */
 struct dlend_link_setting {
 	struct list_head node;
 	enum dlend_setting what;
@@ -348,10 +362,15 @@ void dlend_links_exit(void)
 }
 
 /*
- * Both have WQ_MEM_RECLAIM: this host, or the peer, may need to write memory out to a disk that is
- * lent over these links.  There are two, so that a peer that rings or sends without end gets only a
- * thread of ordinary priority, and does not delay heartbeats by keeping the only rescuer busy.  For
- * requests of a peer each link has one more workqueue (channel.c).
+ * dlend_wq runs state_work (heartbeats) and announced.work of all links, at high priority.
+ * dlend_poll_wq runs the work that a peer can keep busy as long as it likes: rx_work,
+ * doorbell.work and sources.work.  For requests of a peer each link has one more workqueue
+ * (channel.c).
+ *
+ * All have WQ_MEM_RECLAIM: this host, or the peer, may swap or write back to a disk that is lent
+ * over these links.  The first two are apart, so that a peer that rings or sends without end gets
+ * only a thread of ordinary priority, and does not keep the rescuer busy that heartbeats need when
+ * memory is short.
  */
 int dlend_links_init(void)
 {

@@ -4,31 +4,36 @@
  *
  * Files above the pure ones, from the bottom up.  A file calls only files that stand before it:
  *
- *   link.c		the object: references, registry, session and peer, users, settings
+ *   link.c		the object: references, list of links, session and peer, users, settings
  *   root.c		where functions of this host join its root complex, and their peer-to-peer
- *   domains peer_window.c	how this node reaches the peer's aperture
- *   irq_source.c	interrupts: the lender's side; they arrive after the device's data
+ *			domains
+ *   peer_window.c	how this node reaches the peer's aperture
+ *   irq_source.c	interrupts, on the lender: counts them in the borrower's memory, after the
+ *			device's data has arrived there
  *   channel.c		messages: sends, calls, jobs for requests of the peer, receives
- *   irq_sink.c		interrupts: the borrower's side; doorbells, and a budget for them
+ *   irq_sink.c		interrupts, on the borrower: finds what was counted; doorbells, and a budget
+ *			for them
  *   irq_direct.c	interrupts that need no processor of the lender
- *   session.c		set-up of the hardware, bring-up, self-test, heartbeat; tells users that a
- *			session begins and ends
+ *   session.c		set-up of the hardware, bring-up, self-test, heartbeat; calls link_up() and
+ *			link_down() of users
  *   device.c		a link's device: attributes, counters; makes links and removes them
- *   loop.c, main.c
+ *   loop.c		the link of this node to itself
+ *   main.c		the module; the host sleeps or shuts down
  *
  * A lower file that needs something of an upper one queues a work item, which the upper file has
  * set up: dlend_link_queue_step() and dlend_link_restart_current() queue state_work of session.c,
  * dlend_link_queue_rx() queues rx_work of channel.c.
  *
- * Work items of a link.  Each runs alone, and none waits for one below it:
+ * Work items of a link.  No item runs twice at the same time, and none waits for one that stands
+ * below it here:
  *
  *   state_work		session.c: walks the bring-up's state machine.  Never calls a user, never
  *			waits for one
  *   doorbell.work	irq_sink.c: polls doorbells and counters while the doorbells are masked.  In
  *			dlend_poll_wq, as a peer can keep it busy
- *   sources.work	irq_source.c: reads through the window, and tells the interrupts that exceed
- *			the share of time for reads in interrupts.  In dlend_poll_wq, for the same
- *			reason
+ *   sources.work	irq_source.c: reads through the window, and sends the interrupts that exceed
+ *			the share of time for reads in interrupt handlers.  In dlend_poll_wq, for
+ *			the same reason
  *   rx_work		channel.c: takes messages off the ring, wakes callers, queues requests.  In
  *			dlend_poll_wq, for the same reason
  *   jobs		channel.c: run users' message handlers.  Jobs about one device run one at a
@@ -44,7 +49,7 @@
  * Locks, outermost first.  Code that holds one may take those below it, unless a line forbids it:
  *
  *   dlend_loop_lock	loop.c, mutex: the link of this node to itself is made once
- *   dlend_users_lock	session.c, mutex: one user registers or leaves at a time
+ *   dlend_users_lock	link.c, mutex: one user is added or removed at a time
  *   announced.lock	session.c, mutex: callbacks of a link's users do not overlap.  Held while
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
@@ -55,9 +60,11 @@
  *   aperture's lock	iommu/aperture.h, mutex: see there.  Under state_lock, never under
  *			chan.lock or tx.lock
  *   link->lock		link.h, spinlock: session, the peer's name, waiting calls, requests.
- *			Innermost
- *   sources.sending	irq_source.c, mutex: interrupts that are told late; and inside it
- *   sources.reading	irq_source.c, mutex: a read of the peer by a thread
+ *			No other lock is taken inside it
+ *   sources.sending	irq_source.c, mutex: late interrupts are sent by one thread at a time.  No
+ *			other lock is held; inside it:
+ *   sources.reading	irq_source.c, mutex: one thread at a time reads through the window; held
+ *			while the peer's answer is waited for
  *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources; never held
  *			while the peer is read.  The aperture's lock is held around it when a
  *			source loses its counters
@@ -66,13 +73,14 @@
  *			around it
  *   sinks' xarray	irq_sink.c: its own lock
  *
- * dlend_links_lock (link.c, mutex) guards the registry and settings; only link->lock is taken
- * inside it.  SRCU of users is held while a user's callback or message handler runs.
+ * dlend_links_lock (link.c, mutex) guards the list of links and the settings.  It may be taken
+ * under any mutex of this list; only link->lock is taken inside it.  A user's callback or message
+ * handler runs in a read section of dlend_users_srcu, for which dlend_user_del() waits.
  *
- * Code that waits for a peer tells lockdep (dlend_peer_map): when it waits for an answer or for
- * room (channel.c), or for a read through the window (irq_source.c).  Two kinds of reads do not
- * tell it: reads in interrupts, whose share of time is limited, and the self-test, which reads a
- * few hundred bytes under state_lock before a session begins.
+ * Code that waits for a peer says so to lockdep (dlend_peer_map): when it waits for an answer or
+ * for room (channel.c), or for a read through the window (irq_source.c).  Two kinds of reads are
+ * not reported: reads in interrupt handlers, whose share of time is limited, and the self-test,
+ * which reads a few hundred bytes under state_lock before a session begins.
  */
 #ifndef DLEND_NTB_LINK_H
 #define DLEND_NTB_LINK_H
@@ -125,11 +133,12 @@ struct dlend_link_stat {
 
 /**
  * struct dlend_peer_window - the way to the peer's aperture
- * @base: physical address of the window here; 0 on the loop
+ * @base: physical address in this host of the window; 0 on the loop
  * @size: bytes of the window; 0 while unknown
  * @aperture: bytes of the peer's aperture, as the peer says; 0 while unknown
  *
- * Set by set-up and session under state_lock, read without it while a session is up.
+ * session.c sets them under state_lock, before a session begins; they are read without the lock
+ * while the session is up.
  */
 struct dlend_peer_window {
 	phys_addr_t base;
@@ -139,23 +148,24 @@ struct dlend_peer_window {
 
 /**
  * struct dlend_irq_sources - all sources of a link
- * @lock: guards the members below, and the counters of each source; no read of the peer under it
+ * @lock: guards @prod, @reads, @on and @late, and the counters of each source; the window is not
+ *	read under it
  * @prod: hints written in this session
- * @reads: how long interrupts may read through the window
+ * @reads: how long interrupt handlers may still read through the window
  * @on: a session is up: sources may fire
- * @sending: held while late interrupts are read for, and told
- * @reading: inside @sending; held while a thread reads
+ * @sending: one thread at a time reads for late interrupts, and then sends them
+ * @reading: taken inside @sending, or alone; held while a thread reads through the window
  * @quiet_until: no thread reads before this time, in jiffies; under @reading
- * @late: sources with interrupts that were not told at once
- * @work: tells these interrupts
+ * @late: sources with interrupts that the handler did not send itself
+ * @work: sends these interrupts
  */
 struct dlend_irq_sources {
-	spinlock_t lock;		/* what follows, counters of sources */
+	spinlock_t lock;		/* prod, reads, on, late; counters of sources */
 	u32 prod;
 	struct dlend_readtime reads;
 	bool on;
-	struct mutex sending;		/* a read for late interrupts, and telling them */
-	struct mutex reading;		/* a read by a thread */
+	struct mutex sending;		/* late interrupts are sent */
+	struct mutex reading;		/* a thread reads; quiet_until */
 	unsigned long quiet_until;
 	struct list_head late;
 	struct work_struct work;
@@ -163,7 +173,8 @@ struct dlend_irq_sources {
 
 /**
  * struct dlend_tx - the sending end of a link
- * @lock: guards @ring, @session, the peer's ring; a semaphore, as it is waited for with a deadline
+ * @lock: guards @ring, @session, the ring in the peer's memory; a semaphore, as a mutex cannot be
+ *	waited for with a deadline
  * @ring: indices
  * @session: messages of this session may be written; 0: none
  */
@@ -175,8 +186,8 @@ struct dlend_tx {
 
 /**
  * struct dlend_jobs - all jobs of a link
- * @all: DLEND_MAX_REQUESTS of them
- * @wq: workqueue in which they run
+ * @all: DLEND_MAX_REQUESTS jobs; does not change
+ * @wq: workqueue in which they run; does not change
  * @requests: which run and which wait; under link->lock
  * @idle: woken when a job is done
  */
@@ -202,9 +213,9 @@ struct dlend_chan {
 /**
  * struct dlend_announced - which session a link's users know of
  * @lock: guards @session and @users, and keeps callbacks of this link from overlapping
- * @work: brings users up to date
- * @session: session that users know as up, 0 if none
- * @users: bit for each user that got link_up() in it
+ * @work: calls link_up() or link_down() of users, as the link's state is now
+ * @session: the session for which link_up() was called, 0 after link_down()
+ * @users: a bit for each user (by its side) that got link_up() in that session
  * @down_done: all users have been told that the last session is over. Read without a lock
  */
 struct dlend_announced {
@@ -245,18 +256,20 @@ struct dlend_doorbell {
 
 /**
  * struct dlend_directs - direct interrupts of a link
- * @lock: guards the rest; the aperture's lock is taken inside it
- * @allowed: the administrator allows them; no lock
+ * @lock: guards all members without a remark; the aperture's lock is taken inside it
+ * @allowed: the administrator allows direct interrupts; no lock
  * @domain, @fwnode: where vectors come from; NULL: not needed so far
- * @dev: the device as whose interrupts the peer's writes arrive; a reference
- * @ready: the peer's second window leads to this host's interrupts; under link->state_lock
- * @page: where in that window
- * @user: who uses them, while @users is not 0
+ * @dev: the NTB's function: interrupt remapping takes the peer's writes for its interrupts; a
+ *	reference
+ * @ready: the peer's second window leads to this host's interrupts; written under
+ *	link->state_lock, read without
+ * @page: where they begin in that window; under link->state_lock and @lock
+ * @user: the process that has direct interrupts of this link, while @users is not 0
  * @users: how many sets of vectors there are
  * @old: sets that may still be written to, until the next session
  */
 struct dlend_directs {
-	struct mutex lock;		/* guards the rest */
+	struct mutex lock;		/* see above */
 	bool allowed;
 	struct irq_domain *domain;
 	struct fwnode_handle *fwnode;
@@ -271,8 +284,9 @@ struct dlend_directs {
 /**
  * struct dlend_setup - state of the set-up; under state_lock
  * @ctrl_slot: slot of the control area
- * @aperture_err: why there is no aperture; only -EBUSY is tried again
- * @aperture_wait: milliseconds between two checks whether it can be made
+ * @aperture_err: why there is no aperture, 0: it can be tried; only after -EBUSY and -EPERM it is
+ *	tried again
+ * @aperture_wait: milliseconds between two checks whether the aperture can be made
  * @aperture_at: when it was last tried or checked, ms
  */
 struct dlend_setup {
@@ -299,10 +313,10 @@ struct dlend_sessions {
 /**
  * struct dlend_link - one link
  * @dev: device in class dlend_link; its references are the link's
- * @node: entry in the registry
+ * @node: entry in the list of links; under dlend_links_lock
  * @ops, @hw: the hardware; not used any more once @hw_gone
- * @loop: it leads to this node itself; known when @hw is gone, too
- * @hw_gone: the hardware went away. Set under @state_lock
+ * @loop: the link leads to this node itself. A copy, as @hw is not used any more once @hw_gone
+ * @hw_gone: the hardware went away, for good. Set under @state_lock, also read without
  * @asleep: the host is suspended, or about to be. Under @state_lock
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
@@ -310,7 +324,8 @@ struct dlend_sessions {
  * @peer_name: its name, as of dlend_name_read()
  * @stat: counters
  *
- * @state_lock: guards the bring-up (what follows, up to @error_said) and set-up of the hardware
+ * @state_lock: guards the bring-up (members from here to @error_said), @window, @setup, @sessions,
+ *	and calls of @ops that set the hardware up
  * @state_work: a step of the bring-up (session.c)
  * @stepped_at: when @state_work last ran, jiffies
  * @restart_why: a string literal: the next step ends the session for this reason, and a new one
@@ -327,7 +342,9 @@ struct dlend_sessions {
  * @calls: struct dlend_call, on the stacks of callers that wait; under @lock
  * @last_call: id of the last one; under @lock
  *
- * The rest are parts; each belongs to the file that its type is named for.
+ * Each of the other members belongs to one file, and its structure says under which lock it is:
+ * @announced, @sessions, @setup: session.c; @chan, @jobs, @tx: channel.c; @directs: irq_direct.c;
+ * @doorbell, @sinks: irq_sink.c; @sources: irq_source.c; @window: peer_window.c
  */
 struct dlend_link {
 	struct device dev;
@@ -374,10 +391,10 @@ struct dlend_link {
 
 /* link.c */
 
-/* For sessions; and for work that a peer can keep busy: see dlend_links_init(). */
+/* dlend_wq: for sessions; dlend_poll_wq: for work that a peer can keep busy (dlend_links_init()) */
 extern struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
-/** dlend_now_ms - milliseconds since some moment. Context: any. */
+/** dlend_now_ms - milliseconds of the monotonic clock. Context: any. */
 static inline u64 dlend_now_ms(void)
 {
 	return ktime_to_ms(ktime_get());
@@ -390,16 +407,22 @@ static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 }
 
 /**
- * dlend_link_restart_current - end the current session, and begin a new one
- * @link: link
- * @why: (in) for the log and last_error; a string that stays
+ * dlend_link_restart_current - have the session, or a bring-up under way, ended and begun anew
+ * @link: link; if there is neither, @why is forgotten
+ * @why: (in) for the log and last_error: a string literal. It is copied later
  *
- * session.c does so in its next step, which is queued.
- * Context: any.
+ * This only notes @why and queues state_work, which ends the session.  The caller that has to make
+ * sure that it means no later session uses dlend_link_restart().
+ * Context: any, hard interrupt too.
  */
 void dlend_link_restart_current(struct dlend_link *link, const char *why);
 
-/** dlend_link_queue_rx - let channel.c look whether messages have come. Context: any. */
+/**
+ * dlend_link_queue_rx - queue rx_work: channel.c looks whether messages have come
+ * @link: link
+ *
+ * Context: any, hard interrupt too.
+ */
 void dlend_link_queue_rx(struct dlend_link *link);
 
 /**
@@ -424,15 +447,16 @@ int dlend_links_init(void);
 /** dlend_links_exit - undo dlend_links_init(), and forget all settings. Context: process. */
 void dlend_links_exit(void);
 
-/* Settings that the administrator can make for a link. */
+/* Settings that the administrator makes for a link; they are kept until the module is unloaded. */
 enum dlend_setting {
 	DLEND_SETTING_PEER,	/* node id of the other end; 0: any */
 	DLEND_SETTING_DIRECT,	/* are direct interrupts allowed? 0 or 1 */
 };
 
 /**
- * dlend_setting_note - the administrator has made a setting for a link
- * @link: link; the setting stays when the link goes, for the next one of its name
+ * dlend_setting_note - keep a setting that the administrator has made for a link
+ * @link: link; the setting stays when the link goes away, for the next link of that name: an NTB's
+ *	link has the same name when the NTB's driver is bound again
  * @what: (in) which setting
  * @value: (in) the value
  *
@@ -446,7 +470,7 @@ int dlend_setting_note(struct dlend_link *link, enum dlend_setting what, u16 val
  * @what: (in) which setting
  * @unless: (in) returned if there is no setting
  *
- * Context: process; takes dlend_links_lock.
+ * Context: process; takes dlend_links_lock. Return: the setting, or @unless.
  */
 u16 dlend_setting_of(struct dlend_link *link, enum dlend_setting what, u16 unless);
 
@@ -528,14 +552,17 @@ void dlend_irq_sources_init(struct dlend_link *link);
 void dlend_irq_sources_enable(struct dlend_link *link, bool on);
 
 /**
- * dlend_irq_sources_push - all that devices here have written to the peer has arrived there
+ * dlend_irq_sources_push - wait until all that devices here have written to the peer is there
  * @link: link
  *
- * Writes of this host's devices to the peer take another way than writes of its processors, and
- * nothing orders the two.  But the answer to a read through the window comes after both.  This
- * makes one read; late interrupts have been told, too.  It does nothing on the loop, or if the
- * session is over.  Context: process, may sleep, no lock that others wait for: a handler of a
- * message, or work that link_down() of its user waits for.
+ * Posted writes of this host's devices to the peer take another way than posted writes of its
+ * processors, and nothing orders the two.  But the answer to a read through the window comes after
+ * both (a flushing read).  This function makes one such read, and sends late interrupts.  It does
+ * nothing on the loop, or if the session is over.
+ *
+ * The link's control area must stay until this returns: so it is called by a handler of a message,
+ * or by work that link_down() of its user waits for.
+ * Context: process, may sleep, waits for the peer; no lock that others wait for.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
 
@@ -554,7 +581,7 @@ int dlend_chan_init(struct dlend_link *link, const char *name);
 void dlend_chan_free(struct dlend_link *link);
 
 /**
- * dlend_chan_begin - empty both rings, for a session that is to begin
+ * dlend_chan_begin - empty both rings, for the session that begins next
  * @link: link; its rings are not in use
  * @session: (in) nonce
  *
@@ -563,26 +590,26 @@ void dlend_chan_free(struct dlend_link *link);
 void dlend_chan_begin(struct dlend_link *link, u64 session);
 
 /**
- * dlend_chan_end - the session is over: link->session is 0, callers wake, nothing is sent
+ * dlend_chan_end - end the session: set link->session to 0, and wake all callers with -ENOTCONN
  * @link: link, with a session or without
  *
- * Jobs may still run.  When this returns, this file writes nothing of the session into the peer's
+ * Jobs may still run when this returns, but channel.c writes nothing of the session into the peer's
  * memory any more; for interrupts see dlend_irq_sources_enable().
  * Context: process, may sleep, under state_lock; takes link->lock, tx.lock, chan.lock.
  */
 void dlend_chan_end(struct dlend_link *link);
 
 /**
- * dlend_chan_refresh - write the indices again, and look for messages
+ * dlend_chan_refresh - write the rings' indices into the peer's memory again, and queue rx_work
  * @link: link
  *
- * This is for doorbells that were lost, and indices that were overwritten.
- * Context: process; takes tx.lock and chan.lock, but does not wait for them.
+ * A doorbell may have been lost, or an index overwritten.
+ * Context: process; tries to take tx.lock and chan.lock, and does not wait for them.
  */
 void dlend_chan_refresh(struct dlend_link *link);
 
 /**
- * dlend_chan_stop - nothing of the channel runs any more, for good
+ * dlend_chan_stop - disable rx_work and the work items of jobs, for good
  * @link: link; the session is over and all jobs are done
  *
  * Context: process, may sleep.
@@ -604,10 +631,10 @@ void dlend_irq_sinks_init(struct dlend_link *link);
 void dlend_doorbell_enable(struct dlend_link *link, bool on);
 
 /**
- * dlend_doorbell_look - poll the doorbells once, and now and then every counter
+ * dlend_doorbell_look - queue a poll of the doorbells; once a second also of every counter
  * @link: link
  *
- * This is for doorbells that were lost, and hints that were overwritten.
+ * A doorbell may have been lost, or a hint overwritten.
  * Context: process, under state_lock.
  */
 void dlend_doorbell_look(struct dlend_link *link);
@@ -615,28 +642,45 @@ void dlend_doorbell_look(struct dlend_link *link);
 /* irq_direct.c */
 
 /**
- * dlend_directs_recall - allow them if the admin did so before, for a link of this name
+ * dlend_directs_recall - set whether direct interrupts are allowed on a new link
  * @link: link; it has its name
  *
- * Without a setting, the module's parameter counts. Context: process.
+ * The administrator's setting for a link of this name counts; without one, the module's parameter
+ * direct_interrupts. Context: process; takes dlend_links_lock.
  */
 void dlend_directs_recall(struct dlend_link *link);
 
-/** dlend_directs_begin - a session begins: free the sets of earlier ones. Context: process. */
+/**
+ * dlend_directs_begin - free the sets that were closed without the lender's acknowledgement
+ * @link: link whose next session is about to begin: the peer has forgotten these vectors
+ *
+ * Context: process, may sleep; takes directs.lock.
+ */
 void dlend_directs_begin(struct dlend_link *link);
 
-/** dlend_directs_close - the peer reaches no interrupts any more. Context: process, state_lock. */
+/**
+ * dlend_directs_close - clear the second window: the peer reaches no interrupts any more
+ * @link: link
+ *
+ * Context: process, may sleep; state_lock.
+ */
 void dlend_directs_close(struct dlend_link *link);
 
-/** dlend_directs_free - the link goes, and no vectors of it are left. Context: process. */
+/**
+ * dlend_directs_free - free all sets, and the irq domain
+ * @link: link without references, so that no set is open
+ *
+ * Context: process, may sleep; takes directs.lock.
+ */
 void dlend_directs_free(struct dlend_link *link);
 
 /* session.c */
 
 /**
- * dlend_announce_settle - wait until a user that is leaving has had its last link_down()
+ * dlend_announce_settle - wait for a dlend_link_user_unregister() that runs
  *
- * To be called before a link leaves the list of links. Context: process.
+ * To be called before a link is taken out of the list of links: the user that is being unregistered
+ * must get its last link_down() for that link. Context: process; takes dlend_users_lock.
  */
 void dlend_announce_settle(void);
 
@@ -648,36 +692,37 @@ void dlend_announce_settle(void);
  */
 void dlend_setup_free(struct dlend_link *link);
 
-/** dlend_session_init - no session; no step before dlend_link_queue_step(). Context: any. */
+/** dlend_session_init - set up the session's part of a new link; queues nothing. Context: any. */
 void dlend_session_init(struct dlend_link *link);
 
 /**
- * dlend_session_open - the first step of a link that is registered
- * @link: link
- * @asleep: (in) this host is asleep, or about to be: the link goes up when it wakes
+ * dlend_session_open - let a link begin sessions: enable the hardware, and queue the first step
+ * @link: link, in the list of links
+ * @asleep: (in) this host is asleep, or about to be: the link comes up only when the host wakes
  *
  * Context: process, may sleep; takes state_lock.
  */
 void dlend_session_open(struct dlend_link *link, bool asleep);
 
 /**
- * dlend_session_sleep - the host goes to sleep or down (or is awake again)
+ * dlend_session_sleep - end the session, as the host goes to sleep or down; or begin sessions again
  * @link: link
- * @on: (in) true: the session ends, all users have been told when this returns, and there is no new
- *	one; false: sessions begin again
+ * @on: (in) true: when this returns, the session is over, link_down() of all users has returned,
+ *	and no new session begins; false: sessions begin again
  *
- * The hardware may forget everything while the host sleeps: the next session sets it up again.
+ * The hardware may lose all of its settings while the host sleeps: the next session makes them
+ * again.
  * Context: process, may sleep; takes state_lock.
  */
 void dlend_session_sleep(struct dlend_link *link, bool on);
 
 /**
- * dlend_session_remove - the hardware goes away
+ * dlend_session_remove - end all use of a link's hardware, which goes away
  * @link: link
  *
- * When this returns all users have been told, no work of the link runs, and the hardware is not
- * used any more.
- * Context: process, may sleep; takes state_lock.
+ * When this returns, link_down() of all users has returned, no work of the link runs, and no op of
+ * the hardware is called any more.
+ * Context: process, may sleep; waits for message handlers; takes state_lock.
  */
 void dlend_session_remove(struct dlend_link *link);
 
@@ -687,14 +732,14 @@ void dlend_session_remove(struct dlend_link *link);
 extern const struct class dlend_link_class;
 
 /**
- * dlend_links_sleep - the host goes to sleep or down, or is awake again
+ * dlend_links_sleep - end the sessions of all links for a sleep or shutdown, or begin them again
  * @on: (in) true: no link is up, nor comes up, when this returns; false: they come up again
  *
  * Context: process, may sleep.
  */
 void dlend_links_sleep(bool on);
 
-/** dlend_debugfs_init - make the directories, if there is debugfs. Context: process. */
+/** dlend_debugfs_init - make debugfs' directories dlend and dlend/links. Context: process. */
 void dlend_debugfs_init(void);
 
 /** dlend_debugfs_exit - undo dlend_debugfs_init(). Context: process, may sleep. */
@@ -705,7 +750,8 @@ void dlend_debugfs_exit(void);
 /**
  * dlend_loop_exit - remove the link of this node to itself, if there is one
  *
- * No user of links is left, so only the link itself still rings doorbells, while it goes down.
+ * The caller guarantees that no user of links is left. So only the link itself still rings
+ * doorbells, while it goes down.
  * Context: process, may sleep.
  */
 void dlend_loop_exit(void);

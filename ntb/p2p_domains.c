@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Islands: which host bridges get one number.
+ * Peer-to-peer domains: which host bridges get the same number.
  *
- * Knows nothing of PCI: the caller says which bridges are joined.
+ * This file knows nothing of PCI: the caller says which bridges are joined.
  */
 #include <linux/kernel.h>
 
 #include "p2p_domains.h"
 
+/* Is @bridge joined with all bridges of @domain? */
 static bool dlend_p2p_domain_takes(const struct dlend_p2p_domains *domains, u16 domain, u32 bridge,
 				   bool (*joined)(u32 a, u32 b))
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Islands: numbers for sets of host bridges that pass transfers on to each other.  Pure: no
- * devices, no locks.
+ * Peer-to-peer domains: numbers for sets of host bridges that pass requests on to each other.
+ * Pure: no devices, no locks.
  */
 #ifndef DLEND_NTB_P2P_DOMAIN_H
 #define DLEND_NTB_P2P_DOMAIN_H
 
 #include <linux/types.h>
 
-/* Host bridges that are remembered: those above NTBs and lent functions, not all of the host. */
+/* How many host bridges can have a number: those above NTBs and lent functions, not all. */
 #define DLEND_P2P_DOMAIN_MAX	64
 
 #define DLEND_P2P_DOMAIN_NONE	0	/* not allowed */
@@ -30,14 +30,15 @@ struct dlend_p2p_domains {
 };
 
 /**
- * dlend_p2p_domains_number - the peer-to-peer domain that a host bridge is on
- * @domains: (in, out) numbers; a number that was given out stays
+ * dlend_p2p_domains_number - find, or give out, the peer-to-peer domain of a host bridge
+ * @domains: (in, out) numbers; the caller serialises. A number that was given out stays, and
+ *	joined() is not asked about that bridge again
  * @bridge: (in) the caller's number of the host bridge
- * @joined: (in) does host bridge @a pass transfers on to functions below @b? If @a and @b are the
+ * @joined: (in) does host bridge @a pass requests on to functions below @b? If @a and @b are the
  *	same: does it pass them back to functions below itself?
  *
  * All bridges of a peer-to-peer domain are joined with each other. A bridge that has no number yet
- * is asked about again each time: the functions below it may have changed.
+ * is asked about again each time: the functions below the bridge may have changed.
  *
  * Context: any that joined() runs in. Return: number; DLEND_P2P_DOMAIN_NONE if the bridge is not
  * joined with itself, or too many have a number.

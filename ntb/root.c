@@ -3,13 +3,16 @@
  * Where functions of this host join its root complex, and their peer-to-peer domains: see
  * dlend/root.h.
  *
- * The kernel's rule for peer-to-peer has two parts.  The first is about two functions below one
- * switch: they may use bus addresses, and the switch passes a packet from one to the other.
- * dlend's devices never do, because only the IOMMU can translate their addresses.  So only the
- * second part counts, which is about packets through a host bridge: AMD's processors since Zen may
- * do that, and Intel's host bridges of a list.  pci_p2pdma_distance() applies the second part to
- * two functions without a common bridge, so it is asked about functions on root buses.  In a kernel
- * without CONFIG_PCI_P2PDMA (Debian's 6.12) it always says no.
+ * The kernel (drivers/pci/p2pdma.c) knows two ways for peer-to-peer.  PCI_P2PDMA_MAP_BUS_ADDR: two
+ * functions below one switch use each other's bus addresses, and the switch routes their requests
+ * directly.  dlend's devices do not use that way: they issue IOVAs (guest-physical addresses),
+ * which only the IOMMU can translate, so each of their requests goes up to the root complex.
+ * PCI_P2PDMA_MAP_THRU_HOST_BRIDGE: the host bridge passes requests on.  The kernel allows that for
+ * AMD's processors since Zen, and for the host bridges in pci_p2pdma_whitelist.
+ *
+ * Only the second answer counts here.  pci_p2pdma_distance() gives it for two functions without a
+ * common upstream bridge, so this file asks about functions that are on root buses themselves.  In
+ * a kernel without CONFIG_PCI_P2PDMA (Debian's 6.12) the answer is always no.
  *
  * This file knows nothing of lent devices.
  */
@@ -24,6 +27,7 @@
 
 #define DLEND_ROOT_PAYLOAD_MAX	4096	/* largest Max_Payload_Size, PCIe 7.5.3.4 */
 
+/* Parameter p2p_allowed; no lock. */
 static bool dlend_root_allowed;
 
 static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_p2p_domains */
@@ -64,13 +68,16 @@ static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
 	return bus;
 }
 
-/* The number of a host bridge for dlend_p2p_domains_number(). */
+/* Identifies a host bridge by its PCI domain and root bus, for dlend_p2p_domains_number(). */
 static u32 dlend_root_key(struct pci_bus *bus)
 {
 	return (u32)pci_domain_nr(bus) << 8 | bus->number;
 }
 
-/* A function on the root bus @key, but for the first @skip of them; referenced, or NULL. */
+/*
+ * The first function on the root bus @key, after @skip others were passed over.  Return: the
+ * function, with a reference, or NULL.
+ */
 static struct pci_dev *dlend_root_function(u32 key, unsigned int skip)
 {
 	struct pci_dev *pdev = NULL;
@@ -81,7 +88,11 @@ static struct pci_dev *dlend_root_function(u32 key, unsigned int skip)
 	return NULL;
 }
 
-/* The kernel's answer.  It needs two functions, so for a bus with only one the answer is no. */
+/*
+ * Does the kernel allow peer-to-peer between host bridges @a and @b?  It is asked about two
+ * different functions on their root buses.  So for a bridge and itself (@a == @b) a second function
+ * on the root bus is needed, and without one the answer is no.
+ */
 static bool dlend_root_joined(u32 a, u32 b)
 {
 	struct pci_dev *from = dlend_root_function(a, 0), *to = dlend_root_function(b, a == b);
@@ -101,7 +112,11 @@ static u16 dlend_root_p2p_domain(struct pci_bus *bus)
 					dlend_root_joined);
 }
 
-/* The field is not valid in a virtual function.  A function that does not answer reads as 16384. */
+/*
+ * In a VF's Device Control, Max_Payload_Size is reserved, and the PF's counts.  A function that
+ * does not answer reads as all ones, which pcie_get_mps() takes for 16384.  Return: bytes; 0: not
+ * known
+ */
 static u16 dlend_root_payload(struct pci_dev *pdev)
 {
 	int bytes = pci_is_pcie(pdev) ? pcie_get_mps(pci_physfn(pdev)) : 0;
@@ -121,7 +136,7 @@ void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root)
 }
 DLEND_EXPORT(dlend_root_of);
 
-/* The link has no reference on the device, so the device is found by its name. */
+/* The link has no reference on the NTB's function, so the function is looked up by its name. */
 struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
 {
 	unsigned int domain, bus, slot, func;
@@ -132,7 +147,10 @@ struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_root_link_pdev);
 
-/* The ends of links to one node. */
+/*
+ * For the NTBs in this host whose links lead to @node: their peer-to-peer domain, as long as all
+ * have the same; else DLEND_P2P_DOMAIN_NONE.
+ */
 struct dlend_root_ends {
 	u16 node, p2p_domain;
 };
@@ -160,7 +178,7 @@ bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root)
 	pci_dev_put(pdev);
 	ends.node = dlend_link_peer(link);
 	ends.p2p_domain = root->p2p_domain;
-	dlend_links_each(true, dlend_root_compare_end, &ends);
+	dlend_links_each(true, dlend_root_compare_end, &ends);	/* those that are up */
 	root->p2p_domain = ends.p2p_domain;
 	return true;
 }

@@ -402,8 +402,8 @@ static int dlend_announce_to_leaver(struct dlend_link *link, void *arg)
 /*
  * link->restart_why may be a string literal of the module that is being unloaded.
  * dlend_link_restart_current() has queued a step, which copies that string.  So wait for that step.
- * If the step returns before it reads the reason, the link has no session then, and when the next
- * session begins, dlend_session_begin() forgets the reason without reading it.
+ * If it returns before that (the hardware is not connected), the bring-up is down, and the next
+ * step drops the reason without reading the string.
  */
 static int dlend_announce_step(struct dlend_link *link, void *unused)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the supported kernels (6.12 and newer; Kbuild refuses older ones).  Each
- * bridge is small and stands alone; code is written for the newest kernel.  DLEND_HAVE_* comes from
- * include/dlend/probe, which looks into the kernel's headers.
+ * What differs between the supported kernels (6.12 and newer; Kbuild refuses to build for older
+ * ones).  Code is written for the newest kernel, and what older ones lack is bridged here and
+ * nowhere else (for pure code: dlend/alloc.h).  Each bridge is small and stands alone.
+ * DLEND_HAVE_* comes from include/dlend/probe, which looks into the kernel's headers.
  */
 #ifndef DLEND_COMPAT_H
 #define DLEND_COMPAT_H
@@ -22,7 +23,10 @@
 #define DLEND_IMPORT()		MODULE_IMPORT_NS(DLEND)
 #endif
 
-/* The device as whose DMA a peer's accesses come.  Macros: only the NTB client needs ntb.h. */
+/*
+ * The device whose IOMMU domain translates a peer's accesses through the NTB.  Before
+ * ntb_get_dma_dev(), it is the NTB's function.  Macros, because only ntb/client.c includes ntb.h.
+ */
 #ifdef DLEND_HAVE_NTB_DMA_DEV
 #define dlend_ntb_dma_dev(ntb)	ntb_get_dma_dev(ntb)
 #else
@@ -30,8 +34,10 @@
 #endif
 
 /*
- * Before 7.0, AMD's page tables set the memory-encryption bit on MMIO, too.  The only version that
- * is compared, as no header shows it.  At worst, a kernel that was mended earlier is refused.
+ * Before 7.0, the page tables of AMD's IOMMU driver set the memory-encryption bit (SME) in mappings
+ * of MMIO, too, so that a mapped BAR leads nowhere.  No header shows whether a kernel has the
+ * correction, so its version is compared, here alone.  While SME is on, such a kernel maps no BARs:
+ * dlend_paging_map() returns -EOPNOTSUPP.  At worst, that hits an older kernel with the correction.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define DLEND_SME_BREAKS_MMIO	1
@@ -39,7 +45,7 @@
 #define DLEND_SME_BREAKS_MMIO	0
 #endif
 
-/* Huge PFN mappings lost pfn_t in 6.17. */
+/* vmf_insert_pfn_pmd() and _pud() take an unsigned long since 6.17; before, a pfn_t. */
 #include <linux/mm.h>
 #ifdef DLEND_HAVE_PFN_T
 #include <linux/pfn_t.h>
@@ -67,8 +73,9 @@ static inline vm_fault_t dlend_compat_insert_pud(struct vm_fault *vmf, unsigned 
 }
 
 /*
- * Region queries became a device operation in 7.0: before, the driver answers the ioctl itself.
- * The driver has a function as for the operation; on older kernels its ioctl calls that function.
+ * VFIO_DEVICE_GET_REGION_INFO became a device operation in 7.0.  Before, the driver's ioctl answers
+ * it.  mdev/ has a function with the operation's parameters; on older kernels its ioctl calls that
+ * function through dlend_compat_region_info(), which returns -ENOTTY on newer ones.
  */
 #include <linux/vfio.h>
 typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_region_info *info,
@@ -79,7 +86,7 @@ typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_regi
 static inline long dlend_compat_region_info(struct vfio_device *vfio, void __user *arg,
 					    dlend_compat_region_fn fn)
 {
-	return -ENOTTY;		/* vfio asks the operation */
+	return -ENOTTY;		/* VFIO calls the operation instead */
 }
 #else
 #define DLEND_REGION_INFO_OP(fn)
@@ -122,7 +129,7 @@ static inline long dlend_compat_region_info(struct vfio_device *vfio, void __use
 }
 #endif
 
-/* The eventfd and the interrupt are parameters of the function since 6.17. */
+/* irq_bypass_register_producer() takes eventfd and interrupt as parameters since 6.17. */
 #include <linux/irqbypass.h>
 static inline int dlend_compat_register_producer(struct irq_bypass_producer *producer,
 						 struct eventfd_ctx *eventfd, int irq)
@@ -137,8 +144,8 @@ static inline int dlend_compat_register_producer(struct irq_bypass_producer *pro
 }
 
 /*
- * An MSI parent domain that has no parent of its own.  Domains learned to be made from a
- * description in 6.16.
+ * Make an MSI parent domain that has no parent domain of its own.  msi_create_parent_irq_domain(),
+ * which takes a struct irq_domain_info, is there since 6.16.  Return: the domain, or NULL.
  */
 #include <linux/irqdomain.h>
 #include <linux/msi.h>
@@ -169,8 +176,10 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 }
 
 /*
- * Generic page tables are all freed when they are unmapped as a whole; before, AMD's were not.
- * Intel's and AMD's drivers took them up when their header came, in 6.19.
+ * Does the unmapping of a range leave page tables allocated until the domain is freed?  Since 6.19
+ * the drivers of Intel's and AMD's IOMMUs use generic_pt, which frees a table when one call unmaps
+ * all that it maps.  Before, AMD's driver does not.  If tables stay, each table that a borrower's
+ * mappings have ever needed counts against the limit of the domain (dlend_pt_quota_add()).
  */
 #ifdef DLEND_HAVE_GENERIC_PT
 #define DLEND_TABLES_STAY	false
@@ -178,7 +187,7 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 #define DLEND_TABLES_STAY	true
 #endif
 
-/* attach_dev() is told of the domain before since 6.19. */
+/* Since 6.19 iommu_domain_ops.attach_dev() has the device's old domain as third parameter. */
 #ifdef DLEND_HAVE_ATTACH_DEV_OLD
 #define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev, \
 				struct iommu_domain *old
@@ -186,7 +195,7 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 #define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev
 #endif
 
-/* Page sizes are each domain's since 6.19, and no longer the driver's. */
+/* Since 6.19 struct iommu_ops has no pgsize_bitmap: each struct iommu_domain has one. */
 #ifdef DLEND_HAVE_OPS_PGSIZES
 #define DLEND_IOMMU_OPS_PGSIZE(sizes)	.pgsize_bitmap = (sizes),
 #else

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where functions of this host join its root complex, and which of them reach each other through
- * that.
+ * the root complex.
  *
- * A switch forwards packets from one port to another.  A root complex need not: the specification
- * does not require that it passes requests on from one of its ports to another.  dlend's
- * peer-to-peer always leads through the root complex (docs/paths.md).  So the kernel, which has a
- * list of host bridges, or the administrator of the host has to vouch that this one does.
+ * A switch forwards packets from one port to another.  A root complex need not: PCIe does not
+ * require that it passes requests on from one of its ports to another.  dlend's peer-to-peer always
+ * leads through the root complex (docs/paths.md).  So somebody has to vouch for the root complex:
+ * the kernel, which has a list of host bridges (pci_p2pdma_whitelist), or the administrator of the
+ * host (dlend_core.p2p_allowed).
  *
- * Functions that reach each other are in one *peer-to-peer domain*.
+ * Functions that reach each other are in one *peer-to-peer domain*, which has a number.
+ *
+ * Where a function is (root, NUMA node, Max_Payload_Size) is read anew by each call.  A host bridge
+ * gets the number of its peer-to-peer domain when it is first asked about and joined with itself,
+ * and keeps it until the module is unloaded.  Writing p2p_allowed changes the answer for all
+ * functions: then struct dlend_link_user.allowed_changed is called.
  */
 #ifndef DLEND_ROOT_H
 #define DLEND_ROOT_H
@@ -24,7 +30,7 @@ struct pci_dev;
  * @numa: NUMA node; negative: not known
  * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
  * @p2p_domain: functions of one host with the same number, not 0, reach each other by peer-to-peer;
- *	0: that is not allowed
+ *	0: peer-to-peer with this function is not allowed, or nobody vouches for it
  */
 struct dlend_root {
 	u32 domain;
@@ -39,7 +45,7 @@ struct dlend_root {
  * @pdev: (in) function
  * @root: (out) the answer, as it is now
  *
- * Context: process, may sleep; takes dlend_root_lock.
+ * The caller has a reference on @pdev. Context: process, may sleep; takes dlend_root_lock.
  */
 void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root);
 
@@ -48,25 +54,25 @@ void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root);
  * @link: (in) link
  *
  * Context: process.
- * Return: the function, referenced; NULL: the link leads from this node to itself, or the function
- * has gone.
+ * Return: the function, with a reference that the caller drops by pci_dev_put(); NULL: the link
+ * leads from this node to itself, or the function has been removed.
  */
 struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link);
 
 /**
  * dlend_root_of_link - where this end of a link joins the root complex
  * @link: (in) link, which is up
- * @root: (out) the answer. If several links lead to the same node, and their ends are not on one
- *	peer-to-peer domain, the peer-to-peer domain is 0: it is not known over which one a transfer
- *	goes
+ * @root: (out) the answer. If several links lead to the same node, and their NTBs in this host are
+ *	not all in one peer-to-peer domain, the peer-to-peer domain is 0: it is not known over which
+ *	of these links a transfer goes
  *
- * Context: process, may sleep; takes dlend_root_lock.
- * Return: false if this end is no PCI function; there is no answer then.
+ * Context: process, may sleep; takes dlend_root_lock, dlend_links_lock.
+ * Return: true; false if this end is no PCI function: @root is not written then.
  */
 bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root);
 
 /**
- * dlend_root_emit - for sysfs: "DDDD:BB NUMA PAYLOAD ISLAND"
+ * dlend_root_emit - for sysfs: "DDDD:BB NUMA PAYLOAD P2P_DOMAIN"
  * @buf: (out) a page
  * @at: (in) offset in it
  * @root: (in) the place
