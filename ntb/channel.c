@@ -18,7 +18,7 @@
 
 /* Sending */
 
-/* A slow peer is better than none: it has this many call_timeout_ms to take a full ring. */
+/* How many call_timeout_ms a peer has to take a full ring, before its session ends. */
 #define DLEND_TX_FULL_CALLS	4
 /*
  * Microseconds between two checks for room.  A peer that is awake takes a message in some tens of
@@ -26,16 +26,17 @@
  */
 #define DLEND_TX_ROOM_US	50
 #define DLEND_TX_ROOM_MAX_US	200
-/* After this many bad messages the session begins anew: the peer's protocol differs from ours. */
+/* After this many malformed messages the session begins anew: the peer speaks another protocol. */
 #define DLEND_MAX_BAD_FRAMES	16
 
 static unsigned int dlend_call_timeout_ms = 5000;
 module_param_named(call_timeout_ms, dlend_call_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(call_timeout_ms, "milliseconds until a call to a peer gives up");
 
-/* A thread that waits longer wakes up in between, so that the kernel reports no hung task. */
+/* Jiffies.  A longer wait is made of several, so that the kernel reports no hung task. */
 #define DLEND_WAIT_TURN		(30L * HZ)
 
+/* Return: jiffies until @deadline; 0: it is over */
 static long dlend_deadline_left(unsigned long deadline)
 {
 	return max((long)(deadline - jiffies), 0L);
@@ -47,7 +48,7 @@ static unsigned long dlend_deadline_in(unsigned int ms)
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
 }
 
-/* Waiting can take long: the thread that has the lock may wait for the peer. */
+/* Take tx.lock.  The thread that has it may wait for the peer.  Return: 0, -ETIMEDOUT */
 static int dlend_tx_lock(struct dlend_tx *tx, unsigned long deadline)
 {
 	long left;
@@ -60,7 +61,7 @@ static int dlend_tx_lock(struct dlend_tx *tx, unsigned long deadline)
 	return -ETIMEDOUT;
 }
 
-/* Under tx.lock. Return: free places in the peer's ring, or -EPROTO: a new session is asked for */
+/* Under tx.lock. Return: free places in the peer's ring; -EPROTO: impossible, the session ends */
 static int dlend_tx_room(struct dlend_link *link)
 {
 	int room = dlend_ring_tx_room(&link->tx.ring,
@@ -72,9 +73,10 @@ static int dlend_tx_room(struct dlend_link *link)
 }
 
 /*
- * Under tx.lock.  Wait for a free place until the session is over, the caller's deadline, or
- * call_timeout_ms, whichever comes first.  All other senders wait for the lock, and some
- * of them also have to talk to other nodes.
+ * Under tx.lock.  Wait for a free place in the peer's ring, until the session is over, the caller's
+ * deadline, or call_timeout_ms, whichever comes first.  The wait is that short, because all other
+ * senders wait for the lock, and some of them also have to talk to other nodes.
+ * Return: 0; -ENOTCONN; -ETIMEDOUT
  */
 static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long deadline)
 {
@@ -91,7 +93,7 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 		room = dlend_tx_room(link);
 		if (room < 0)
 			return -ENOTCONN;
-		/* If a peer that lives takes hardly any messages, its session begins anew. */
+		/* A peer that is alive, but takes hardly any messages: a new session. */
 		if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(), DLEND_TX_FULL_CALLS *
 				       (u64)READ_ONCE(dlend_call_timeout_ms)))
 			dlend_link_restart_current(link, "peer takes no messages, or too slowly");
@@ -105,9 +107,9 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 }
 
 /*
- * A reply, or the end of a grant, may say that a device writes no more: memory is unmapped, a lease
- * has ended, or a device has stopped.  The device's data must arrive before such a message:
- * docs/hardware.md, "Data before a message".
+ * May the message say that a device here writes no more?  A reply may (memory is unmapped, a lease
+ * has ended, a device has stopped), and so does P2P_CLOSED.  The device's data must arrive before
+ * such a message: docs/hardware.md, "Data before a message".
  */
 static bool dlend_tx_says_done(const struct dlend_msg *msg)
 {
@@ -115,7 +117,7 @@ static bool dlend_tx_says_done(const struct dlend_msg *msg)
 	       le16_to_cpu(msg->type) == DLEND_MSG_P2P_CLOSED;
 }
 
-/* Under tx.lock. The message first, the index after it, the doorbell last. */
+/* Under tx.lock; there is a free place. First the message, then the index, last the doorbell. */
 static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 {
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
@@ -131,7 +133,8 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 }
 
 /*
- * Waiting ends at @deadline.  Without any waiting, the message is sent even after @deadline.
+ * Send a message in session @ref.  Waiting ends at @deadline; if nothing has to be waited for, the
+ * message is sent even after @deadline.
  * Return: 0; -ENOTCONN; -ETIMEDOUT the peer takes no messages
  */
 static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
@@ -142,7 +145,7 @@ static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *
 
 	if (!ref->session)
 		return -ENOTCONN;
-	/* Before the lock: how long the read takes is up to the peer. */
+	/* Before tx.lock is taken: how long the read takes is up to the peer. */
 	if (dlend_tx_says_done(msg))
 		dlend_irq_sources_push(link);
 	lock_map_acquire(&dlend_peer_map);
@@ -169,8 +172,8 @@ DLEND_EXPORT(dlend_link_post_in);
 
 /*
  * Write the producer's index again, as it may have been overwritten, and check the peer's credit,
- * which is otherwise checked only when a message is sent.  A thread that has the lock does the
- * same.
+ * which is otherwise checked only when a message is sent.  If another thread has tx.lock, it is
+ * sending, and does both.
  */
 static void dlend_tx_refresh(struct dlend_link *link, u64 session)
 {
@@ -181,7 +184,7 @@ static void dlend_tx_refresh(struct dlend_link *link, u64 session)
 	up(&link->tx.lock);
 }
 
-/* When this returns, only messages of session @session are written; 0: no messages are. */
+/* When this returns, only messages of session @session are written; 0: none. Waits for senders. */
 static void dlend_tx_begin(struct dlend_link *link, u64 session)
 {
 	down(&link->tx.lock);
@@ -194,11 +197,11 @@ static void dlend_tx_begin(struct dlend_link *link, u64 session)
 
 /*
  * struct dlend_call - a caller that waits
- * @node: in dlend_link.calls until it is answered or given up
- * @done: completed when it is answered
+ * @node: in dlend_link.calls until the call is answered or given up; under link->lock
+ * @done: completed when the call is answered
  * @id, @type, @addr: the reply must have the same
- * @status: the reply's, or -ENOTCONN
- * @reply: where the reply goes, or NULL
+ * @status: status of the reply, or -ENOTCONN
+ * @reply: where the reply is copied to, or NULL
  */
 struct dlend_call {
 	struct list_head node;
@@ -285,7 +288,7 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 }
 DLEND_EXPORT(dlend_link_call_in);
 
-/* Under link->lock. */
+/* Under link->lock. Wake the caller, which returns @status. */
 static void dlend_call_answer(struct dlend_call *call, int status)
 {
 	list_del_init(&call->node);
@@ -318,7 +321,9 @@ static void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *m
 
 /*
  * struct dlend_job - a request of the peer, and the work item that handles it
- * @req: as dlend_requests_add() gives it out
+ * @req: the request; queue.c gives the memory out, under link->lock
+ * @link: the link, which outlives the job
+ * @work: handles the request, in jobs.wq
  */
 struct dlend_job {
 	struct dlend_request req;
@@ -380,10 +385,10 @@ static void dlend_job_work(struct work_struct *work)
 	spin_lock(&link->lock);
 	next = dlend_requests_done(&link->jobs.requests, &job->req);
 	spin_unlock(&link->lock);
-	/* @job may be in use for another request now. */
+	/* From here on @job may be in use for another request. */
 	dlend_job_start(link, next);
 	wake_up_all(&link->jobs.idle);
-	/* The receiver stops while there is no room for a request. */
+	/* The receiver may have stopped, because there was no room for a request. */
 	dlend_link_queue_rx(link);
 }
 
@@ -404,7 +409,7 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
 	spin_lock(&link->lock);
 	arrived = link->jobs.requests.arrived;
 	spin_unlock(&link->lock);
-	/* A device's reset can take a minute: the kernel must not take this for a hanging task. */
+	/* Idle: a device's reset can take a minute, and must not be reported as a hung task. */
 	return wait_event_idle_timeout(link->jobs.idle, dlend_jobs_caught_up(link, arrived, side),
 				       msecs_to_jiffies(ms));
 }
@@ -420,7 +425,7 @@ static bool dlend_jobs_room(struct dlend_link *link)
 	return room;
 }
 
-/* A request has come, and dlend_jobs_room() was true: let a user handle it, in its turn. */
+/* Queue a request for its user's handler. The caller has checked dlend_jobs_room(). */
 static void dlend_jobs_add(struct dlend_link *link, u64 session, const struct dlend_msg *msg)
 {
 	struct dlend_request *r;
@@ -458,10 +463,10 @@ static int dlend_jobs_init(struct dlend_link *link, const char *name)
 /* Receiving */
 
 /*
- * Under chan.lock.  A message with a wrong checksum was overwritten; one with a wrong number is not
- * the next one.  In both cases a message of the peer is lost, maybe the one that ends a lease.  The
- * peer sends everything again only in a new session.  A message that is complete, but makes no
- * sense, is just dropped.
+ * Under chan.lock.  A message with a wrong checksum was overwritten; a message with a wrong
+ * sequence number is not the next one (both -EBADMSG).  In both cases a message of the peer is
+ * lost, maybe the one that ends a lease, and the peer sends everything again only in a new session.
+ *  So the session ends.  A message that is complete, but malformed, is just dropped.
  */
 static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int err,
 				 const char *why)
@@ -476,7 +481,10 @@ static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg
 		dlend_link_restart_current(link, "too many bad messages from the peer");
 }
 
-/* Under chan.lock; there is room for a request. Return: 0, also if it was dropped; -EBADMSG */
+/*
+ * Under chan.lock; there is room for a request.  Take the next message off the ring.
+ * Return: 0, also if it was dropped; -EBADMSG: the session ends
+ */
 static int dlend_chan_take(struct dlend_link *link, u64 session)
 {
 	u32 number = link->chan.rx.cons;
@@ -501,7 +509,7 @@ static int dlend_chan_take(struct dlend_link *link, u64 session)
 	return 0;
 }
 
-/* Under chan.lock; takes no more than the ring holds. Return: is there more? */
+/* Under chan.lock. Take what is in the ring now. Return: may there be more? */
 static bool dlend_chan_receive(struct dlend_link *link, u64 session)
 {
 	struct dlend_ring_rx *rx = &link->chan.rx;
@@ -564,14 +572,14 @@ void dlend_chan_end(struct dlend_link *link)
 {
 	struct dlend_call *call, *tmp;
 
-	/* All callers wake.  Under the same lock as the session's end, so that none is missed. */
+	/* Session's end and wake-up under one lock: dlend_call_begin() adds no call after this. */
 	spin_lock(&link->lock);
 	WRITE_ONCE(link->session, 0);
 	list_for_each_entry_safe(call, tmp, &link->calls, node)
 		dlend_call_answer(call, -ENOTCONN);
 	spin_unlock(&link->lock);
 	dlend_tx_begin(link, 0);
-	/* Wait for a receiver that still writes a credit. */
+	/* Wait for rx_work, which may still write a credit into the peer's memory. */
 	mutex_lock(&link->chan.lock);
 	mutex_unlock(&link->chan.lock);
 }

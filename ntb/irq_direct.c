@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts that need no processor of the lender, the borrower's side.
+ * Direct interrupts, on the borrower: they need no processor of the lender.
  *
- * The peer's second window leads to the addresses where this host's IOMMU takes interrupts.  A
- * vector is an entry in the IOMMU's table for the NTB function; it needs no interrupt of the NTB
- * itself.  The vector's message is the address and the data that fire it.  The message stays the
- * same when the vector is bound to another processor.
+ * The peer's second window leads to the addresses of interrupts in this host (0xfee00000).  A
+ * vector is an entry for the NTB's function in the table of interrupt remapping; it needs no MSI of
+ * the NTB itself.  A vector's *message* is the address and the data by which a device fires it; the
+ * message stays the same when the vector's affinity changes.
  *
- * A peer that can write to that window can fire every vector behind this NTB, not only those whose
- * messages it knows.  So all sets of vectors of a link belong to one user: a VM, or this host.
+ * Interrupt remapping checks only the requester ID, which is the NTB's for all that comes through
+ * the window.  So a device that can write to the window can fire every vector behind this NTB, not
+ * only those whose messages it knows.  Therefore all sets of vectors of a link belong to one user:
+ * a process (a VM's VMM), or this host.
  *
- * Vectors are numbers here; devices and guests are the users'.
+ * Vectors are numbers here; the users have devices and guests.
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -28,10 +30,10 @@ module_param_named(direct_interrupts, dlend_direct_allowed, bool, 0644);
 MODULE_PARM_DESC(direct_interrupts,
 		 "Let lent devices interrupt this host without a processor of their lender: direct_interrupts of links that come from now on (default: off)");
 
-/* Of an x86 processor's interrupts. */
+/* Where x86 processors take interrupts; DLEND_DIRECT_SIZE bytes. */
 #define DLEND_DIRECT_BASE	0xfee00000ull
 
-/* @set: of which; @index: number in it; @virq: Linux' number; @used: it has a handler */
+/* @set: its set; @index: its number there; @virq: Linux' number; @used: it has a handler */
 struct dlend_direct_vector {
 	struct dlend_irq_direct *set;
 	u32 index;
@@ -40,11 +42,12 @@ struct dlend_direct_vector {
 };
 
 /*
- * struct dlend_irq_direct - a set of vectors: one device's
- * @old: in dlend_directs.old
- * @fire: the user's, with @arg
+ * struct dlend_irq_direct - a set of vectors, for one device
+ * @link: the link; a reference until dlend_irq_direct_close()
+ * @old: in dlend_directs.old; under directs.lock
+ * @fire: the user's function, called with @arg
  * @mode, @count: mode and number of its vectors; DLEND_IRQ_NONE and 0: it has none
- * @vector: the first @count are there
+ * @vector: the first @count are allocated
  * @table: their messages, for the lender, in @slot
  */
 struct dlend_irq_direct {
@@ -61,7 +64,7 @@ struct dlend_irq_direct {
 
 #define DLEND_DIRECT_TABLE_MAX	DLEND_DIRECT_TABLE(DLEND_MAX_VECTORS)
 
-/* The domain */
+/* The irq domain */
 
 static struct irq_chip dlend_direct_chip = {
 	.name = "dlend-direct",
@@ -92,7 +95,7 @@ static const struct irq_domain_ops dlend_direct_domain_ops = {
 	.free = irq_domain_free_irqs_common,
 };
 
-/* Under lock. Return: 0; -EOPNOTSUPP this host's interrupts are not isolated; -ENOMEM */
+/* Under directs.lock. Return: 0; -EOPNOTSUPP this host's interrupts are not isolated; -ENOMEM */
 static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 {
 	struct dlend_directs *all = &link->directs;
@@ -117,7 +120,10 @@ static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 	return -ENOMEM;
 }
 
-/* Under lock: make the domain, and set the second window, before the first vector. */
+/*
+ * Before a set is made: make the irq domain, and let the second window lead to interrupts, if that
+ * was not done before.  Under state_lock and directs.lock.
+ */
 static int dlend_direct_prepare(struct dlend_link *link)
 {
 	struct dlend_directs *all = &link->directs;
@@ -151,8 +157,9 @@ static irqreturn_t dlend_direct_handler(int irq, void *arg)
 }
 
 /*
- * Ask the level of the hierarchy that composes messages, which is the IOMMU's.  Return: false:
- * there is no such level, or the address is not one of interrupts.
+ * Get a vector's message from the level of the irq domain's hierarchy that composes messages: the
+ * one of interrupt remapping.  Return: false: there is no such level, or the address is outside
+ * DLEND_DIRECT_BASE.
  */
 static bool dlend_direct_message(unsigned int virq, struct dlend_p_message *m)
 {
@@ -171,11 +178,11 @@ static bool dlend_direct_message(unsigned int virq, struct dlend_p_message *m)
 	return at < DLEND_DIRECT_SIZE;
 }
 
-/* @count vectors in a row, as MSI needs them. Return: the first one's number, or -errno. */
+/* Allocate @count contiguous vectors. Return: virq of the first one, or -errno. */
 static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode, u32 count)
 {
 	struct device *dev = link->directs.dev;
-	/* The IOMMUs' drivers only use its device, which tells whose interrupts these are. */
+	/* Drivers of IOMMUs use only desc.dev: its requester ID is the one that may fire these. */
 	struct msi_desc desc = { .dev = dev };
 	struct irq_alloc_info info = {
 		.type = mode == DLEND_IRQ_MSI ? X86_IRQ_ALLOC_TYPE_PCI_MSI :
@@ -186,7 +193,7 @@ static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode,
 	return irq_domain_alloc_irqs(link->directs.domain, count, dev_to_node(dev), &info);
 }
 
-/* @n vectors from number set->count on, which have the numbers from @virq on. */
+/* Enter @n vectors, which have the virqs from @virq on, behind those that @set has. */
 static int dlend_direct_add(struct dlend_irq_direct *set, int virq, u32 n)
 {
 	for (u32 i = 0; i < n; i++) {
@@ -209,7 +216,7 @@ unknown:
 	return -EOPNOTSUPP;
 }
 
-/* MSI needs its vectors in a row; those of MSI-X are allocated one by one. */
+/* MSI needs contiguous vectors; those of MSI-X are allocated one by one. */
 static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count)
 {
 	u32 n = mode == DLEND_IRQ_MSI ? count : 1;
@@ -222,10 +229,10 @@ static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode m
 	return err;
 }
 
-/* Under lock */
+/* Under directs.lock, unless nobody else has @set yet. Free the vectors, the table and @set. */
 static void dlend_direct_destroy(struct dlend_irq_direct *set)
 {
-	/* The vectors cannot fire after this: their places in the IOMMU's table are empty. */
+	/* A vector cannot fire after this: interrupt remapping has no entry for it any more. */
 	while (set->count)
 		irq_dispose_mapping(set->vector[--set->count].virq);
 	if (set->table)
@@ -259,7 +266,10 @@ static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
 	return set;
 }
 
-/* Under lock. Return: why @user cannot have direct interrupts of this link, or NULL */
+/*
+ * Under state_lock and directs.lock.  Return: why @user cannot have direct interrupts of this link,
+ * or NULL
+ */
 static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_user user)
 {
 	struct dlend_directs *all = &link->directs;
@@ -382,7 +392,7 @@ void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 	struct dlend_link *link = set->link;
 	struct dlend_directs *all = &link->directs;
 
-	/* No handler runs after this. Until vectors are freed, writes for them are dropped. */
+	/* No handler runs after this. Until vectors are freed, their interrupts are dropped. */
 	for (u32 i = 0; i < set->count; i++)
 		if (set->vector[i].used)
 			free_irq(set->vector[i].virq, &set->vector[i]);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts, the borrower's side.  This file finds the counters that the lender has incremented,
- * and calls the users of their sinks.  It also handles the doorbells, which say when to look.
+ * Interrupts, on the borrower.  This file finds the counters that the lender has incremented, and
+ * calls fire() of their sinks' users.  It also handles the doorbells, which say when to look.
  *
  * A peer can ring as often as it likes, and write any number of hints before it rings.  So the
  * interrupt handler has a budget for each jiffy, of hints and of time, and looks at a limited
  * number of hints at once.  If the budget is used up, or hints are left, the doorbells are masked.
- * A work item then polls them until they are quiet, or until the next jiffy begins.  Thus a busy
- * link goes on with little delay, and a peer that floods its link gets a part of a processor, and
- * beyond that no more than a thread's share.
+ * A work item then polls the doorbells until no bit is set, or until the next jiffy begins.  So
+ * interrupts of a busy link are delivered with little delay, and a peer that floods its link gets a
+ * part of a processor in interrupt handlers, and beyond that no more than a thread's share.
  *
- * Vectors are numbers here; eventfds and devices are the users'.  irqscan.c has the arithmetic of
+ * Vectors are numbers here; the users have eventfds and devices.  irqscan.c has the arithmetic of
  * the ring and of the budget.
  */
 #include <linux/delay.h>
@@ -26,8 +26,9 @@
 
 /*
  * struct dlend_irq_sink - where one device's interrupts arrive
+ * @link: the link, with a reference
  * @slot: @counters in the link's aperture
- * @handle: names the sink in the ring of hints
+ * @handle: number of the sink in hints
  * @counters: one for each vector; the lender writes them
  * @seen: values of the counters up to which interrupts were delivered; under link->irq_lock
  * @fire: the user's, with @arg
@@ -42,7 +43,7 @@ struct dlend_irq_sink {
 	void *arg;
 };
 
-/* Under irq_lock. */
+/* Under irq_lock. Call fire() if the vector's counter has grown. */
 static void dlend_irq_sink_look(struct dlend_irq_sink *sink, u32 vector)
 {
 	u32 count = dlend_irqscan_new(&sink->seen[vector],
@@ -55,6 +56,7 @@ static void dlend_irq_sink_look(struct dlend_irq_sink *sink, u32 vector)
 	sink->fire(sink->arg, vector, count);
 }
 
+/* A hint, which the peer has written: it may name anything.  Under irq_lock. */
 static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
 {
 	struct dlend_link *link = ctx;
@@ -68,7 +70,7 @@ static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
 
 /*
  * Go through the hints of the ring, and deliver new interrupts.  Under irq_lock.  @budget: (in)
- * most hints to look at; (out) how many of these are left.  Return: are there more?
+ * most hints to look at; (out) how much of this number is left.  Return: are there more hints?
  */
 static bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget)
 {
@@ -86,7 +88,7 @@ static bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget)
 	return end != DLEND_IRQSCAN_DONE;
 }
 
-/* Under irq_lock. Return: false: no sink is left */
+/* Under irq_lock. Look at the next counters of the walk. Return: false: the walk is over */
 static bool dlend_irq_sinks_look_piece(struct dlend_link *link, struct dlend_irqlook *at)
 {
 	unsigned long handle = at->handle;
@@ -101,7 +103,10 @@ static bool dlend_irq_sinks_look_piece(struct dlend_link *link, struct dlend_irq
 	return true;
 }
 
-/* In pieces: there may be many sinks, and interrupts are off while a piece is looked at. */
+/*
+ * If look_all is set, look at every counter of every sink.  In pieces: there may be many sinks, and
+ * interrupts are off while a piece is looked at.
+ */
 static void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 {
 	struct dlend_irqlook at = {};
@@ -189,16 +194,18 @@ DLEND_EXPORT(dlend_irq_sink_tell);
  */
 #define DLEND_POLL_US		50
 #define DLEND_POLL_MAX_US	100
-/* Shortest time between a step of the bring-up and the next one, if a doorbell asks for that. */
+/* Shortest time, ms, between a step of the bring-up and the next one that a doorbell asks for. */
 #define DLEND_NUDGE_MS		5
 /* Milliseconds between looks at every counter, for hints that were overwritten. */
 #define DLEND_LOOK_ALL_MS	1000
 
 /*
- * The bits are cleared before the scan: later hints ring again, and the scan sees earlier ones.
- * The clear is a posted write, and a new doorbell may overtake it.  Then the clear would wipe that
- * doorbell, whose hints the scan may not see yet.  A read after the clear returns only when the
- * clear has arrived, and by then those hints are in memory.  (ntb_transport does the same.)
+ * Read the doorbell bits that are set, and clear them.  They are cleared before the scan: for hints
+ * that come later the peer rings again, and the scan sees those that came earlier.  The clear is a
+ * posted write, and a new doorbell may arrive before it.  Then the clear would wipe that doorbell,
+ * whose hints the scan may not see yet.  So the register is read after the clear: the answer comes
+ * only when the clear has arrived, and by then those hints are in memory.  (ntb_transport does the
+ * same.)  Return: the bits
  */
 static u64 dlend_doorbell_take(struct dlend_link *link)
 {
@@ -244,7 +251,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 		more = dlend_irq_sinks_scan(link, &left);
 	dlend_budget_spend(budget, turn - left, local_clock() - begin, TICK_NSEC);
 	if (link->doorbell.on && (more || !budget->left)) {
-		/* The peer does not notice: a bit that it sets stays until it is read here. */
+		/* No doorbell is lost: a bit that the peer sets stays until it is cleared here. */
 		link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, true);
 		atomic_inc(&link->stat.polls);
 		dlend_doorbell_queue(link);
@@ -259,7 +266,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_doorbell);
 
-/* Return: is something left to be done? */
+/* Scan the ring, some pieces of it. Return: are hints left? */
 static bool dlend_doorbell_scan(struct dlend_link *link)
 {
 	bool more = true;
@@ -276,7 +283,7 @@ static bool dlend_doorbell_scan(struct dlend_link *link)
 	return more;
 }
 
-/* Return: is there more to look at, soon? */
+/* Return: is there more to look at, so that the doorbells have to be polled again soon? */
 static bool dlend_doorbell_poll(struct dlend_link *link)
 {
 	u64 bits = dlend_doorbell_take(link);
@@ -303,7 +310,10 @@ static void dlend_doorbell_work(struct work_struct *work)
 		usleep_range(DLEND_POLL_US, DLEND_POLL_MAX_US);
 	} else {
 		link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, false);
-		/* Some hardware does not raise an interrupt for bits that were set while masked. */
+		/*
+		 * Some hardware raises no interrupt for bits that were set while masked: so look
+		 * once more after the unmask.
+		 */
 		if (!(link->ops->db_read(link->hw) & DLEND_LINK_DOORBELLS) ||
 		    !dlend_doorbell_poll(link))
 			return;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts, the lender's side.  For each interrupt of a lent device this file increments a
- * counter in the borrower's memory, writes a hint, and rings the doorbell.
+ * Interrupts, on the lender.  For each interrupt of a lent device this file increments a counter in
+ * the borrower's memory, writes a hint, and rings the doorbell: it *sends* the interrupt.  Before
+ * that, it reads through the window, so that the device's data has arrived.  An interrupt handler
+ * does all that itself, as long as its link's share of time for such reads allows; otherwise the
+ * interrupt is *late*: it is noted, and a thread reads and sends it.
  *
- * Vectors are numbers here; the device's own interrupts are the user's.
+ * Vectors are numbers here; lender/irq.c has the device's own interrupts.
  */
 #include <linux/bitmap.h>
 #include <linux/delay.h>
@@ -29,15 +32,19 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
 
 /*
  * struct dlend_irq_source - where one lent device's interrupts go
- * @in: session in which the borrower has named the counters
- * @handle: names the borrower's sink in the ring of hints
+ * @in: session in which the borrower has named the counters, with a reference on the link
+ * @handle: number of the borrower's sink, for hints
  * @window: the sink's counters
  * @mapped: @window in the kernel's address space
- * @counters: @mapped; NULL once the borrower has taken them away: on the loop
- *	dlend_window.revoked() says so, behind a window they read as all ones. Under sources.lock
- * @count: their values: 0 when the lease begins, and only this node writes them
- * @node: in sources.late, or in the list of sources that are being told
- * @late: vectors that have to be told; @now: vectors that are being told. Under sources.lock
+ * @counters: @mapped; NULL once the borrower has unmapped the counters: on the loop
+ *	dlend_window.revoked() is called then, behind an NTB they read as all ones. Under
+ *	sources.lock
+ * @count: values of the counters: 0 when the lease begins, and only this node writes them. Under
+ *	sources.lock
+ * @node: in sources.late, or in the list of sources whose late interrupts are being sent; under
+ *	sources.lock
+ * @late: vectors with interrupts that a thread has to send; @now: those that it sends now. Under
+ *	sources.lock
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;
@@ -51,14 +58,14 @@ struct dlend_irq_source {
 	DECLARE_BITMAP(now, DLEND_MAX_VECTORS);
 };
 
-/* Bits of @now that are told with interrupts off. */
+/* How many vectors of @now are sent with interrupts off, before other code gets its turn. */
 #define DLEND_SEND_AT_ONCE	64
-/* Microseconds that the thread waits before it reads. */
+/* Microseconds that the thread waits before it reads: one read is enough for all that came. */
 #define DLEND_LATE_US		50
 
-/* Reads from the peer: the peer decides how long one takes, so no lock of sources is held. */
+/* Reads through the window: how long one takes is up to the peer, so sources.lock is not held. */
 
-/* By an interrupt. */
+/* For interrupt handlers: the time counts against the link's share. */
 static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
 {
 	u64 begin = local_clock();
@@ -73,7 +80,7 @@ static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
 }
 
 /*
- * By a thread, one at a time.  For quick reads the scheduler sees to fairness.  But a processor
+ * For threads, one at a time.  For quick reads the scheduler sees to fairness.  But a processor
  * does nothing else while it waits for an answer, so there is a pause after a slow read.
  */
 static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
@@ -100,7 +107,10 @@ static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
 
 /* Sources */
 
-/* The borrower's memory goes away: nothing writes there any more when this returns. */
+/*
+ * On the loop: the borrower unmaps the counters.  When this returns, nothing is written there any
+ * more.  The aperture's lock is held.
+ */
 static void dlend_irq_source_revoke(struct dlend_window *w)
 {
 	struct dlend_irq_source *src = container_of(w, struct dlend_irq_source, window);
@@ -111,7 +121,7 @@ static void dlend_irq_source_revoke(struct dlend_window *w)
 	spin_unlock_irq(&link->sources.lock);
 }
 
-/* The window is opened first: if it is revoked before @counters is set, that stays NULL. */
+/* If the window is revoked before @counters is set, window.phys is 0, and @counters stays NULL. */
 static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 {
 	struct dlend_link *link = src->in.link;
@@ -130,7 +140,10 @@ static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 	return 0;
 }
 
-/* Do the counters answer?  On the loop they are the sink's own pages, which may be freed. */
+/*
+ * Do the counters answer?  On the loop they are not read: they are the sink's own pages, which may
+ * be freed at any time.  Return: 0; -ENOTCONN; -ENXIO they read as all ones
+ */
 static int dlend_irq_source_look(struct dlend_irq_source *src)
 {
 	if (!dlend_session_live(&src->in))
@@ -140,7 +153,7 @@ static int dlend_irq_source_look(struct dlend_irq_source *src)
 	return dlend_irqscan_gone(dlend_peer_read(src->in.link, src->mapped), 0) ? -ENXIO : 0;
 }
 
-/* If nothing answers, each read takes a completion time-out: so the first bad read is the last. */
+/* Without an answer each read takes a completion time-out: so this ends with the first bad read. */
 static int dlend_link_read_messages(const struct dlend_session_ref *in,
 				    struct dlend_p_message __iomem *from, u32 count,
 				    struct dlend_p_message *message)
@@ -226,10 +239,10 @@ static const char dlend_irq_no_answer[] = "reads through the window come back as
 static const char dlend_irq_no_counters[] = "the counters come back as all ones";
 
 /*
- * The device wrote its data before it interrupted.  But the processor's write of the counter takes
- * another way, and could overtake that data.  The answer to a read through the window cannot
- * overtake the data.  The word that is read is written by this node only.
- * Return: true: there is no answer
+ * The device has written its data before it interrupted.  But the processor's write of the counter
+ * takes another way, and could overtake that data.  The answer to a read through the window cannot
+ * pass the device's posted writes.  So read the vector's counter, which only this node writes.
+ * Return: true: it reads as all ones, although this node has not written that: nothing answers
  */
 static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 {
@@ -238,22 +251,26 @@ static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 }
 
 /*
- * A borrower may take away its counters before its device is stopped.  That must not end the
- * session, which other guests use, too.  So if the counters do not answer, but the window does, the
- * counters are read once more: if they answer now, the data has arrived before that answer.
+ * A borrower may unmap its counters before its device is stopped.  That must not end the session,
+ * which other guests use, too.  So if the counters do not answer, the control area is read: it
+ * answers as long as the window works.  Then the counters are read once more: if they answer now,
+ * the data has arrived before that answer.
  * Return: why the data may not have arrived, or NULL
  */
 static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32 vector)
 {
 	if (!dlend_irq_source_silent(src, vector))
 		return NULL;
-	/* Written at the self-test of this session: a number of bytes, which is never all ones. */
+	/* This node has written it in the self-test: a number of bytes, which is never all ones. */
 	if (dlend_peer_read_now(src->in.link, &src->in.link->peer_ctrl->window) == ~0u)
 		return dlend_irq_no_answer;
 	return dlend_irq_source_silent(src, vector) ? dlend_irq_no_counters : NULL;
 }
 
-/* Under sources.lock.  Stop firing: each further read would take a completion time-out. */
+/*
+ * Under sources.lock.  Each further read would take a completion time-out: so stop this source, if
+ * only its counters do not answer; else all sources, and the session.
+ */
 static void dlend_irq_source_fail(struct dlend_irq_source *src, const char *why)
 {
 	struct dlend_link *link = src->in.link;
@@ -291,9 +308,9 @@ static bool dlend_irq_source_usable(const struct dlend_irq_source *src)
 	return src->in.link->sources.on && src->counters && dlend_session_live(&src->in);
 }
 
-/* Told late */
+/* Late interrupts */
 
-/* Under sources.lock. */
+/* Under sources.lock. Note an interrupt, and have the thread send it. */
 static void dlend_irq_source_defer(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
@@ -305,7 +322,7 @@ static void dlend_irq_source_defer(struct dlend_irq_source *src, u32 vector)
 	queue_work(dlend_poll_wq, &all->work);
 }
 
-/* Take all interrupts that have come before a read that begins now. */
+/* Move to @now all late interrupts: those that have come before the read that follows. */
 static void dlend_irq_sources_take(struct dlend_irq_sources *all, struct list_head *now)
 {
 	struct dlend_irq_source *src;
@@ -319,7 +336,7 @@ static void dlend_irq_sources_take(struct dlend_irq_sources *all, struct list_he
 	spin_unlock_irq(&all->lock);
 }
 
-/* Under sources.lock. */
+/* Under sources.lock. Send some late interrupts of @src; it leaves its list with the last one. */
 static void dlend_irq_source_send_some(struct dlend_irq_source *src)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
@@ -336,12 +353,15 @@ static void dlend_irq_source_send_some(struct dlend_irq_source *src)
 	if (n == DLEND_SEND_AT_ONCE)
 		return;
 	list_del_init(&src->node);
-	/* Interrupts that have come after that read began need another one. */
+	/* Interrupts that have come after the read began need another read. */
 	if (!bitmap_empty(src->late, DLEND_MAX_VECTORS))
 		list_add_tail(&src->node, &all->late);
 }
 
-/* Tell all late interrupts, with one read.  The read also pushes earlier writes of devices. */
+/*
+ * Send all late interrupts, after one read.  The read also flushes earlier posted writes of all
+ * devices here to the peer.
+ */
 static void dlend_irq_sources_send_late(struct dlend_link *link)
 {
 	struct dlend_session_ref in = dlend_session_now(link);
@@ -372,7 +392,7 @@ static void dlend_irq_sources_work(struct work_struct *work)
 {
 	struct dlend_irq_sources *all = container_of(work, struct dlend_irq_sources, work);
 
-	/* In this time more interrupts may come, for which one read is enough. */
+	/* More interrupts may come in this time; the one read is for them, too. */
 	usleep_range(DLEND_LATE_US, 2 * DLEND_LATE_US);
 	dlend_irq_sources_send_late(container_of(all, struct dlend_link, sources));
 	if (!list_empty_careful(&all->late))
@@ -381,15 +401,16 @@ static void dlend_irq_sources_work(struct work_struct *work)
 
 void dlend_irq_sources_push(struct dlend_link *link)
 {
-	/* The control area is unmapped when the last handler and the last callback have ended. */
+	/* The control area stays mapped until the last handler and the last callback have ended. */
 	if (!link->loop && dlend_link_is_up(link))
 		dlend_irq_sources_send_late(link);
 }
 
 /*
- * Under sources.lock.  @may_read: the caller can read through the window.  It is asked to if the
- * share of time allows that, and no source is late; else the thread reads.
- * Return: true: the caller has to read, and then to tell the interrupt
+ * Under sources.lock.  An interrupt has come.  @may_read: the caller's context allows a read
+ * through the window.  The caller is asked to read if the share of time allows that, and no source
+ * has late interrupts; otherwise the interrupt is late.  Return: true: the caller has to read, and
+ * then to count the interrupt; false: nothing is left to be done
  */
 static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, bool may_read)
 {
@@ -398,8 +419,8 @@ static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, boo
 	if (!dlend_irq_source_usable(src))
 		return false;
 	/*
-	 * On the loop the device's data and the counters are in one memory, and an interrupt has
-	 * pushed what its device wrote before.
+	 * On the loop the device's data and the counters are in the memory of one host, and the
+	 * device's MSI comes after its data (both are posted writes).
 	 */
 	if (!READ_ONCE(dlend_irq_readback) || src->in.link->loop) {
 		dlend_irq_source_count(src, vector);

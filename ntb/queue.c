@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages on their way: index arithmetic of the rings, and requests that are not done.
+ * Index arithmetic of the message rings, and requests that are not done: see queue.h.
  *
  * Pure: it touches neither the ring's memory nor a window, so wrap-around and a lying peer can be
  * tested without them.  All requests are in one list, in order of arrival.  The list has some
@@ -107,8 +107,9 @@ static bool dlend_request_repeats(const struct dlend_msg *a, const struct dlend_
 }
 
 /*
- * The first request about the device of @msg, or NULL: all that came before it are done.  @last:
- * the last one; @calls: how many calls there are about the device.
+ * Find the requests about the device of @msg that are not done; those that are only refused do not
+ * count.  @last: (out) the last one, not written if there is none; @calls: (out) how many calls
+ * there are.  Return: the first one, which is run next; NULL: there is none
  */
 static struct dlend_request *dlend_requests_of_device(struct dlend_requests *q,
 						      const struct dlend_msg *msg,

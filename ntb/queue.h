@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Messages on their way: the rings that carry them, and requests of a peer that are not done yet.
- * Knows neither links nor threads; the caller serialises.
+ * Arithmetic of the rings that carry messages, and the queue of requests of a peer that are not
+ * done yet.  Knows neither links nor threads; the caller serialises.
  *
  * A ring has one producer, and is in the receiver's memory.  The producer's index and the
  * consumer's credit are running 32-bit numbers.  The peer writes them, so they are checked before
@@ -26,11 +26,12 @@
 
 /**
  * struct dlend_ring_tx - producing end
- * @prod: messages written so far; the caller counts
- * @cons: messages the peer is known to have consumed
- * @busy_since: the ring was full then, and more than half full at each check since then; the peer
- *	has to take a full ring's messages in limited time; milliseconds; 0: this is not so
- * @busy_cons: @cons at that start
+ * @prod: messages written so far; the caller increments it
+ * @cons: messages that the peer is known to have consumed
+ * @busy_since: milliseconds: the ring was full then, or the peer had just taken as many messages as
+ *	a full ring holds, and the ring was more than half full at each check since then; 0: the
+ *	ring is not busy
+ * @busy_cons: @cons at @busy_since
  */
 struct dlend_ring_tx {
 	u32 prod;
@@ -41,8 +42,8 @@ struct dlend_ring_tx {
 
 /**
  * struct dlend_ring_rx - consuming end
- * @cons: messages consumed so far; the caller counts
- * @prod: messages the peer is known to have written
+ * @cons: messages consumed so far; the caller increments it
+ * @prod: messages that the peer is known to have written
  */
 struct dlend_ring_rx {
 	u32 cons;
@@ -61,13 +62,13 @@ struct dlend_ring_rx {
 int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
 
 /**
- * dlend_ring_tx_slow - does the peer take too little of a ring that is full?
+ * dlend_ring_tx_slow - does the peer take messages too slowly, while the ring is busy?
  * @tx: producing end, after each dlend_ring_tx_room()
  * @now: (in) milliseconds, any origin
- * @limit: (in) milliseconds in which it has to take as many messages as the ring holds
+ * @limit: (in) milliseconds in which the peer has to take as many messages as the ring holds
  *
- * A peer that takes one message now and then is no better than a peer that takes none.
- * Context: any; the caller serialises.
+ * So a peer that takes one message now and then is no better than a peer that takes none.
+ * Context: any; the caller serialises. Return: true: it is too slow.
  */
 bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
 
@@ -90,11 +91,11 @@ int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
 
 /**
  * struct dlend_request - one message to be handled
- * @node: among those that are not done, in the order of arrival; or free
- * @number: its number on the link, in order of arrival
- * @session: in which it came
- * @running: the caller was told to run it
- * @refused: only to be answered with -ENOBUFS
+ * @node: in dlend_requests.live, in order of arrival; or in .free
+ * @number: how many requests had come on the link, this one included
+ * @session: the session in which it came
+ * @running: dlend_requests_add() or dlend_requests_done() has returned it, to be run
+ * @refused: it is only answered with -ENOBUFS
  * @msg: private copy
  */
 struct dlend_request {
@@ -107,11 +108,11 @@ struct dlend_request {
 };
 
 /**
- * struct dlend_requests - of one link
- * @live: not done
- * @free: memory for more
- * @arrived: how many have come
- * @calls, @posts, @refusals: of @live
+ * struct dlend_requests - requests of one link
+ * @live: requests that are not done
+ * @free: memory for further requests
+ * @arrived: how many requests have come so far
+ * @calls, @posts, @refusals: how many there are of each kind in @live
  */
 struct dlend_requests {
 	struct list_head live, free;
@@ -132,17 +133,17 @@ void dlend_requests_init(struct dlend_requests *q);
 void dlend_requests_give(struct dlend_requests *q, struct dlend_request *r);
 
 /**
- * dlend_requests_room - may any message be added?
+ * dlend_requests_room - is there room for a request of any kind?
  * @q: (in) requests
  *
  * Context: any; the caller serialises.
- * Return: false: there is no room for a post, or for a refusal.
+ * Return: true; false: there is no room for a post, or none for a refused call.
  */
 bool dlend_requests_room(const struct dlend_requests *q);
 
 /**
- * dlend_requests_add - a request has come
- * @q: requests; dlend_requests_room() was true
+ * dlend_requests_add - enter a request that has come
+ * @q: requests; the caller has checked that dlend_requests_room() is true
  * @session: (in) session that it came in
  * @msg: (in) checked message, copied
  *
@@ -154,21 +155,21 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 					 const struct dlend_msg *msg);
 
 /**
- * dlend_requests_done - a request was handled; its memory is free again
+ * dlend_requests_done - take out a request that was handled, and free its memory for another one
  * @q: requests
- * @r: request
+ * @r: request that dlend_requests_add() or dlend_requests_done() has returned
  *
  * Context: any; the caller serialises. Return: the request that is to be run now, or NULL.
  */
 struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r);
 
 /**
- * dlend_requests_caught_up - are those done that came first?
+ * dlend_requests_caught_up - are all requests done that came up to some moment?
  * @q: (in) requests
- * @arrived: (in) the first so many, dlend_requests.arrived at some moment
- * @side: (in) only those for this side of the node; DLEND_TO_NOBODY: all
+ * @arrived: (in) dlend_requests.arrived at that moment
+ * @side: (in) only requests for this side of the node; DLEND_TO_NOBODY: for both
  *
- * Context: any; the caller serialises.
+ * Context: any; the caller serialises. Return: true: they are done.
  */
 bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
 			      enum dlend_msg_side side);

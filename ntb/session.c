@@ -4,9 +4,9 @@
  * machine asks for, reports problems so that an administrator can solve them, and tells users when
  * a session begins and ends.
  *
- * Aperture and control area are made once and stay until the link is freed.  Knows the hardware
- * through dlend_link_hw_ops, and apertures, scratchpads and control areas.  Users are called by
- * announced.work only, never by the bring-up.
+ * Aperture and control area are made once and stay until the link is freed.  This file calls the
+ * hardware through dlend_link_hw_ops.  Users are called by announced.work, and when they register
+ * or leave; never by the bring-up.
  */
 #include <linux/io.h>
 #include <linux/minmax.h>
@@ -40,7 +40,7 @@ static const char dlend_setup_unsafe[] =
 static const char dlend_setup_small_window[] =
 	"NTB window is smaller than 1 MiB: make it larger in the firmware";
 
-/* A text is logged again only after the link was up, or after another text. */
+/* For last_error and the log.  A text is logged again only after a session, or another text. */
 static void dlend_link_set_error(struct dlend_link *link, const char *text)
 {
 	if (link->error_said && !strcmp(link->error, text))
@@ -51,6 +51,7 @@ static void dlend_link_set_error(struct dlend_link *link, const char *text)
 	dev_warn_ratelimited(&link->dev, "%s\n", text);
 }
 
+/* What last_error says for an error of dlend_aperture_create(). */
 static const char *dlend_setup_advice(int err)
 {
 	switch (err) {
@@ -74,10 +75,10 @@ static const char *dlend_setup_advice(int err)
 }
 
 /*
- * For most errors only a reboot helps: there is one try and one message.  After -EBUSY and -EPERM
- * the admin can help: by unbinding the other driver of the NTB's group, or by allowing unsafe
- * interrupts.  So this checks now and then, without a message, whether the admin has done so.  Then
- * the aperture is tried again.
+ * Was an aperture tried before, and would a new try fail for the same reason?  For most errors only
+ * a reboot helps: there is one try and one message.  After -EBUSY and -EPERM the admin can help: by
+ * unbinding the other driver of the NTB's group, or by allowing unsafe interrupts.  So this checks
+ * now and then, without a message, whether the admin has done that.
  */
 static bool dlend_setup_hopeless(struct dlend_link *link)
 {
@@ -92,6 +93,7 @@ static bool dlend_setup_hopeless(struct dlend_link *link)
 	return dlend_aperture_hindered(link->hw->dma_dev);
 }
 
+/* Note why there is no aperture.  After -ENOMEM each step tries again. */
 static void dlend_setup_no_aperture(struct dlend_link *link, int err)
 {
 	struct dlend_setup *s = &link->setup;
@@ -188,7 +190,7 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 	return link->peer_ctrl ? 0 : -ENOMEM;
 }
 
-/* Let the peer's window lead into the aperture. */
+/* Set the inbound translation: the peer's window leads to this node's aperture. */
 static int dlend_setup_set_trans(struct dlend_link *link)
 {
 	int err;
@@ -254,7 +256,7 @@ static int dlend_setup_prepare(struct dlend_link *link)
 	return 0;
 }
 
-/* Nothing of this node is reached, until dlend_setup_prepare(). */
+/* Clear the translations: the peer reaches nothing of this node until dlend_setup_prepare(). */
 static void dlend_setup_close(struct dlend_link *link)
 {
 	dlend_doorbell_enable(link, false);
@@ -263,7 +265,7 @@ static void dlend_setup_close(struct dlend_link *link)
 	dlend_directs_close(link);
 }
 
-/* Nothing of this node is reached any more, for good: the hardware goes away. */
+/* The hardware goes away: the peer reaches nothing of this node any more, for good. */
 static void dlend_setup_undo(struct dlend_link *link)
 {
 	dlend_setup_close(link);
@@ -300,7 +302,7 @@ void dlend_setup_free(struct dlend_link *link)
 #define DLEND_SESSION_LINES_IN	(5 * HZ)
 #define DLEND_MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
-/* A device is fenced within 3 s after its borrower died: time-out, one more beat, a reset. */
+/* A device is fenced within 3 s after its borrower died: time-out, one heartbeat, a reset. */
 static unsigned int dlend_heartbeat_ms = 250;
 module_param_named(heartbeat_ms, dlend_heartbeat_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_ms, "milliseconds between heartbeats");
@@ -316,7 +318,7 @@ MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a
  */
 #define DLEND_ANNOUNCE_WAIT_MS	50
 
-/* Under announced.lock. */
+/* Under announced.lock.  Call link_up(), unless @user has had it in this session. */
 static void dlend_announce_up(struct dlend_link_user *user, void *arg)
 {
 	struct dlend_link *link = arg;
@@ -352,7 +354,7 @@ static void dlend_announce_end(struct dlend_link *link)
 	link->announced.session = 0;
 }
 
-/* Tell users whether the link is up now. */
+/* Call link_up() or link_down() of all users, if they do not know the link's state yet. */
 static void dlend_announce_work(struct work_struct *work)
 {
 	struct dlend_link *link = container_of(work, struct dlend_link, announced.work);
@@ -382,6 +384,7 @@ static void dlend_announce_work(struct work_struct *work)
 		dlend_uevent_state(&link->dev, news);
 }
 
+/* A user was added: link_up(), if the others have had theirs. */
 static int dlend_announce_to_new(struct dlend_link *link, void *user)
 {
 	guard(mutex)(&link->announced.lock);
@@ -389,6 +392,7 @@ static int dlend_announce_to_new(struct dlend_link *link, void *user)
 	return 0;
 }
 
+/* A user was removed: its last link_down(). */
 static int dlend_announce_to_leaver(struct dlend_link *link, void *arg)
 {
 	struct dlend_link_user *user = arg;
@@ -429,7 +433,10 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 	mutex_lock(&dlend_users_lock);
 	/* After this, no message handler and no callback of the user runs ... */
 	dlend_user_del(user);
-	/* ... but for the last link_down(), for every link: a link may just have gone down. */
+	/*
+	 * ... except the last link_down(), which this thread calls, for every link: a link may just
+	 * have gone down.
+	 */
 	dlend_links_each(false, dlend_announce_to_leaver, user);
 	mutex_unlock(&dlend_users_lock);
 	dlend_links_each(false, dlend_announce_step, NULL);
@@ -455,6 +462,7 @@ static void dlend_spads_ring(struct dlend_link *link)
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));
 }
 
+/* Without the magic number the peer sees no node here. */
 static void dlend_spads_hide(struct dlend_link *link)
 {
 	dlend_spad_write(link, DLEND_SPAD_MAGIC, 0);
@@ -463,7 +471,10 @@ static void dlend_spads_hide(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* Repeated while nothing changes: hardware that is not ready loses writes. */
+/*
+ * Write all scratchpads.  Also called again while nothing changes: hardware that is not ready loses
+ * writes.
+ */
 static void dlend_spads_publish(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -487,7 +498,10 @@ static void dlend_spads_ack(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* The peer may be writing: the values belong together only if two reads in a row are equal. */
+/*
+ * The peer may be writing: the values belong together only if two reads in a row are equal.
+ * Return: are they?
+ */
 static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 {
 	bool same = true;
@@ -502,6 +516,7 @@ static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 
 /* Actions of the state machine */
 
+/* DLEND_DO_CLEAR */
 static void dlend_session_clear_area(struct dlend_link *link)
 {
 	dlend_chan_begin(link, link->bringup.nonce);
@@ -517,7 +532,10 @@ static void dlend_session_clear_area(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* Write through the window into the peer's memory and read it back, all by the CPU. */
+/*
+ * DLEND_DO_TEST: write through the window into the peer's control area, and read the pattern back,
+ * by this processor.  Return: is it the same?
+ */
 static bool dlend_session_self_test(struct dlend_link *link)
 {
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
@@ -545,7 +563,7 @@ static bool dlend_session_may_log(struct dlend_link *link)
 	return __ratelimit(&link->sessions.messages);
 }
 
-/* Only the smaller one of window and aperture is reached, so all slots must be in that part. */
+/* The peer reaches only the smaller one of its window and our aperture: slots must be there. */
 static void dlend_session_fit_windows(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -560,6 +578,7 @@ static void dlend_session_fit_windows(struct dlend_link *link)
 			   ours >> 20);
 }
 
+/* DLEND_DO_UP */
 static void dlend_session_begin(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
@@ -583,10 +602,11 @@ static void dlend_session_begin(struct dlend_link *link)
 			 b->peer_node, b->picked,
 			 min(link->window.size, link->window.aperture) >> 20,
 			 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
-	/* This step goes on, and looks for messages: the peer may have been up earlier. */
+	/* The caller's step then looks for messages: the peer may have been up earlier. */
 	queue_work(dlend_wq, &link->announced.work);
 }
 
+/* DLEND_DO_END; in any state of the bring-up. */
 static void dlend_session_end(struct dlend_link *link)
 {
 	bool was_up = dlend_link_is_up(link);
@@ -645,8 +665,8 @@ static u32 dlend_session_read_area(struct dlend_link *link)
 }
 
 /*
- * A heartbeat says that this node has all that it needs for the session.  So the peer comes up only
- * if this node can come up, too.
+ * A heartbeat says that this node has all that it needs for the session, and the peer comes up only
+ * when it has seen one.  So the peer comes up only if this node can come up, too.
  */
 static void dlend_session_send_beat(struct dlend_link *link)
 {
@@ -659,11 +679,12 @@ static void dlend_session_send_beat(struct dlend_link *link)
 	writel(s->beat, &link->peer_ctrl->heartbeat);
 }
 
+/* In state down. Return: false: not now; there is another step later. */
 static bool dlend_session_start(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
 
-	/* While users hear of the last session's end: announced.work kicks the link later. */
+	/* While users' link_down() of the last session runs; announced.work queues a step later. */
 	if (!READ_ONCE(link->announced.down_done) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();
@@ -675,6 +696,7 @@ static bool dlend_session_start(struct dlend_link *link)
 	return true;
 }
 
+/* Can there be a session, as far as host and hardware are concerned? */
 static bool dlend_session_connected(struct dlend_link *link)
 {
 	if (link->asleep)
