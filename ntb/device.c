@@ -70,7 +70,8 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 		return err;
 	b->required = node;
 	if (node && b->peer_node && b->peer_node != node)
-		dlend_link_restart_current(link, "the admin has named another node as this link's peer");
+		dlend_link_restart_current(link,
+					   "the admin has named another node as this link's peer");
 	return len;
 }
 static DEVICE_ATTR_RW(required_peer);
