@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Virtual configuration space of a borrowed device: reads are answered from memory, and
- * dlend_cfg_write() tells its caller what a write means for the device.
+ * dlend_cfg_write() returns what a write means for the device (DLEND_CFG_E_*).
  *
- * The space is made once, from the snapshot.  Must not know the device, the link, VFIO or locks.
+ * The space is made once, from the snapshot: the copy that the lender has read.  Must not know the
+ * device, the link, VFIO or locks; the caller serialises.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -15,18 +16,22 @@
 #include <dlend/cfg.h>
 
 /*
- * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): how it
- * looks, and where it goes.  QEMU puts it at the same place.
+ * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): its
+ * layout, and its offset.  QEMU puts it at the same offset.
  */
 
 #define NVIDIA			0x10de
 #define NVIDIA_KEPLER		0x0fc0	/* first device id of Kepler; older have no clique */
 #define NVIDIA_TURING		0x1e00	/* first device id of Turing; all later ones are above */
 
-#define PLACE_TURING		0xd4	/* NVIDIA's table: Turing and later */
+/* Offsets, from NVIDIA's table */
+#define PLACE_TURING		0xd4	/* Turing and later */
 #define PLACE_KEPLER		0xc8	/* Kepler, Maxwell, Pascal, Volta */
 
-/* By the last four bytes, dlend_clique_is() tells it from other vendor-specific ones. */
+/*
+ * How the capability begins. By the last four bytes, dlend_clique_is() distinguishes it from other
+ * vendor-specific capabilities.
+ */
 static const u8 signature[] = { PCI_CAP_ID_VNDR, 0, DLEND_CLIQUE_LEN, 'P', '2', 'P' };
 
 bool dlend_clique_known(u16 vendor)
@@ -35,9 +40,10 @@ bool dlend_clique_known(u16 vendor)
 }
 
 /*
- * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, the other place is
- * used, as QEMU does; for other vendors, D4h comes first.  @used: not 0 for each byte where the
- * device has a register, hidden or not.
+ * Choose the offset of the clique capability.  NVIDIA reserves C8h or D4h, depending on the
+ * generation.  If that is taken, the other offset is used, as QEMU does; for other vendors, D4h
+ * comes first.  @used: not 0 for each byte where the device has a register, hidden or not.
+ * Return: offset, -ENOSPC.
  */
 static int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 {
@@ -70,6 +76,7 @@ int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at)
 	return 0;
 }
 
+/* What a change of the Command register means: DLEND_CFG_E_*. */
 static u32 dlend_cfg_command_effects(u16 old, u16 new)
 {
 	u16 on = new & ~old, off = old & ~new;
@@ -88,7 +95,7 @@ static u32 dlend_cfg_command_effects(u16 old, u16 new)
 	return effects;
 }
 
-/* @old: the header before a write. */
+/* What a write has changed in BARs and ROM: DLEND_CFG_E_*. @old: the header before the write. */
 static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const u8 *old)
 {
 	u32 rom_changes = get_unaligned_le32(cfg->val + PCI_ROM_ADDRESS) ^
@@ -103,7 +110,7 @@ static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const u8 *old)
 	return effects;
 }
 
-/* Does the device have that state, and a way to it (PCI PM 1.2 sec 3.2.4)? */
+/* May the power state change from D@from to D@to (PCI PM 1.2 sec 3.2.4)? */
 static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 {
 	static const u16 need[] = { 0, PCI_PM_CAP_D1, PCI_PM_CAP_D2, 0 };
@@ -112,6 +119,10 @@ static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 	return (pmc & need[to]) == need[to] && (!to || to >= from);
 }
 
+/*
+ * What a write has changed in the power state: DLEND_CFG_E_*; a change that is not allowed is
+ * undone. @old: state before the write.
+ */
 static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)
 {
 	u32 new = dlend_cfg_power_state(cfg);
@@ -152,7 +163,10 @@ static u8 dlend_cfg_written_byte(u32 at, u32 offset, const u8 *data, u32 len)
 	return at >= offset && at - offset < len ? data[at - offset] : 0;
 }
 
-/* Bits that start a reset are never stored, so look for them in the data of the write. */
+/*
+ * Does a write start a function level reset?  The bits that do so are never stored, so look for
+ * them in the data of the write.
+ */
 static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const u8 *data, u32 len)
 {
 	u32 devctl = cfg->pcie_pos + PCI_EXP_DEVCTL, af = cfg->af_pos + PCI_AF_CTRL;
@@ -164,7 +178,10 @@ static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const 
 		dlend_cfg_written_byte(af, offset, data, len) & PCI_AF_CTRL_FLR);
 }
 
-/* As in a device, a word is moved when the upper byte of the address, with the flag, is written. */
+/*
+ * Does a write start a transfer of a word of VPD?  As in a device, a write of the upper byte of the
+ * address, which has the flag, does.
+ */
 static bool dlend_cfg_asks_vpd(const struct dlend_cfg *cfg, u32 offset, u32 len)
 {
 	u32 at = cfg->vpd_pos + PCI_VPD_ADDR + 1;
@@ -252,7 +269,7 @@ u32 dlend_cfg_readrq(const struct dlend_cfg *cfg)
 		       PCI_EXP_DEVCTL_READRQ) >> 12 : 0;
 }
 
-/* Offset of the register of a BAR, or of the ROM. */
+/* Offset of the register of a BAR, or of the ROM (DLEND_ROM_INDEX). */
 static u32 dlend_cfg_bar_reg(unsigned int index)
 {
 	return index == DLEND_ROM_INDEX ? PCI_ROM_ADDRESS : PCI_BASE_ADDRESS_0 + 4 * index;
@@ -279,7 +296,7 @@ unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg)
 	return cfg->msi_pos ? 1u << ((flags & PCI_MSI_FLAGS_QMASK) >> 1) : 0;
 }
 
-/* Vectors of the MSI-X capability at @pos in @space. */
+/* Number of vectors of the MSI-X capability at @pos in @space. */
 static u32 dlend_cfg_msix_vectors(const u8 *space, u32 pos)
 {
 	return (get_unaligned_le16(space + pos + PCI_MSIX_FLAGS) & PCI_MSIX_FLAGS_QSIZE) + 1;
@@ -291,8 +308,8 @@ unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg)
 }
 
 /*
- * Where the table or the PBA of the MSI-X capability @cap is. Return: false if it is not inside a
- * memory BAR.
+ * Find the table (@pba false) or the Pending Bit Array (@pba true) of the MSI-X capability @cap.
+ * Return: false if it is not inside a memory BAR.
  */
 static bool dlend_cfg_msix_part(const struct dlend_cfg *cfg, const u8 *cap, u32 vectors, bool pba,
 				struct dlend_cfg_part *part)
@@ -313,14 +330,13 @@ bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, struct dlend_cf
 }
 
 /*
- * Virtual configuration space: made once, from the lender's snapshot and the table of
- * capabilities (dlend/caps.h).
+ * How the space is made: from the lender's snapshot and the table of capabilities (dlend/caps.h).
  *
  * The snapshot is not trusted: every walk over it is bounded.  Bytes of hidden capabilities read as
- * 0.  Must not know the device, the link, VFIO or locks.
+ * 0.
  */
 
-/* The state of dlend_cfg_init(). */
+/* What the steps of dlend_cfg_init() share. */
 struct dlend_cfg_build {
 	struct dlend_cfg *cfg;
 	const struct dlend_cfg_desc *desc;
@@ -328,7 +344,10 @@ struct dlend_cfg_build {
 	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has a register there */
 };
 
-/* Apply the rules of one structure.  Registers beyond its @len bytes do not exist. */
+/*
+ * Set value, write mask and write-1-to-clear mask of the registers of one structure at @pos.
+ * Registers beyond its @len bytes do not exist.
+ */
 static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 				  const struct dlend_cap_rule *rule)
 {
@@ -347,6 +366,7 @@ static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 	}
 }
 
+/* Set the write mask of @width bytes, little endian. */
 static void dlend_cfg_put_wmask(struct dlend_cfg *cfg, u32 pos, u32 width, u32 mask)
 {
 	while (width--) {
@@ -355,6 +375,7 @@ static void dlend_cfg_put_wmask(struct dlend_cfg *cfg, u32 pos, u32 width, u32 m
 	}
 }
 
+/* May the guest see the MSI-X capability at @pos? Its table and its PBA must be in memory BARs. */
 static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
 {
 	u32 vectors = dlend_cfg_msix_vectors(b->snap, pos);
@@ -365,7 +386,10 @@ static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
 	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, true, &part);
 }
 
-/* The places of data, mask and the upper half of the address depend on the variant. */
+/*
+ * Complete the MSI capability at @pos: limit its vectors, and set write masks. The offsets of data,
+ * mask and upper half of the address depend on the variant.
+ */
 static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -387,7 +411,10 @@ static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 				    ~0u >> (32 - (1u << order)));
 }
 
-/* The guest may see fewer vectors, but the table keeps its place and its size. */
+/*
+ * Complete the MSI-X capability at @pos: the guest may see fewer vectors, but the table keeps its
+ * offset and its size.
+ */
 static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 {
 	u16 flags = get_unaligned_le16(b->cfg->val + pos + PCI_MSIX_FLAGS);
@@ -398,7 +425,10 @@ static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 				   b->cfg->val + pos + PCI_MSIX_FLAGS);
 }
 
-/* The member for the place of a capability, if there can be only one of its kind; or NULL. */
+/*
+ * Return: the member of @cfg for the offset of a capability, if there can be only one of its kind;
+ * or NULL.
+ */
 static u8 *dlend_cfg_slot(struct dlend_cfg *cfg, u32 pos, u16 id)
 {
 	if (pos >= DLEND_CFG_STD_SIZE)
@@ -461,14 +491,17 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, u32 pos, u32 head)
 	return true;
 }
 
-/* Make the guest's list, in the device's order.  Return: where its last next pointer is. */
+/*
+ * Make the list of standard capabilities that the guest sees, in the device's order.  Return: the
+ * offset of the last next pointer.
+ */
 static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 {
 	u32 link = PCI_CAPABILITY_LIST, i, pos;
 
 	for (i = 0; i < b->cfg->caps.nr_std; i++) {
 		pos = b->cfg->caps.std[i];
-		/* Even if it is hidden: a capability that dlend adds must not be there. */
+		/* Also if it is hidden: dlend must not add a capability there. */
 		memset(b->used + pos, 1, min(dlend_cap_owned(&b->cfg->caps, b->snap, pos),
 					     DLEND_CFG_STD_SIZE - pos));
 		if (!dlend_cfg_show_cap(b, pos, 2))
@@ -480,6 +513,7 @@ static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 	return link;
 }
 
+/* Make the list of extended capabilities that the guest sees. */
 static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 {
 	u32 pos = DLEND_CFG_STD_SIZE, last = DLEND_CFG_STD_SIZE, head, before;
@@ -503,6 +537,7 @@ static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 	}
 }
 
+/* Does a BAR of the description make sense? @bar: in an array: bar[1] is the next one. */
 static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index)
 {
 	u64 size = bar->size;
@@ -567,7 +602,7 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b)
 		cfg->val[PCI_INTERRUPT_PIN] = 0;
 }
 
-/* Can a kernel reset the device by this space? */
+/* Can a kernel reset the device by a register of this space? */
 static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 {
 	u32 pm = cfg->pm_pos;
@@ -576,7 +611,7 @@ static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 	       (pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET));
 }
 
-/* Make room for a capability of dlend's where the device has no register. */
+/* Make room for a capability that dlend adds, where the device has no register. */
 static void dlend_cfg_take_over(struct dlend_cfg *cfg, u32 at, u32 len)
 {
 	dlend_caps_disown(&cfg->caps, at, len);
@@ -586,7 +621,10 @@ static void dlend_cfg_take_over(struct dlend_cfg *cfg, u32 at, u32 len)
 /* Capabilities start at multiples of 4. */
 #define DLEND_CFG_AF_ROOM	ALIGN(PCI_CAP_AF_SIZEOF, 4)
 
-/* Add AF, for its reset, to the list.  @link: the last next pointer. Return: the new last one. */
+/*
+ * If the device has no reset, add an Advanced Features capability, which has one, to the list.
+ * @link: offset of the last next pointer. Return: the offset of the new last one.
+ */
 static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -609,7 +647,10 @@ static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 	return at + PCI_CAP_LIST_NEXT;
 }
 
-/* Add the clique capability to the list.  @link: the last next pointer. */
+/*
+ * Add the clique capability to the list, if @clique is one. @link: offset of the last next pointer.
+ * Return: 0; -ELOOP the list of capabilities is looped; -ENOSPC.
+ */
 static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 {
 	struct dlend_cfg *cfg = b->cfg;

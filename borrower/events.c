@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * News: messages of lenders about their devices, and what this node does then.
+ * The borrower's part of a link (struct dlend_link_user): messages of lenders about their devices,
+ * the beginning and end of a session, and suspend.
  *
- * OFFER, SNAPSHOT, STATE, PLACE, SET and WITHDRAW are about offers, which end with their link.
- * Messages for the user of an offer go to its claim.  This is the borrower's part of a link (struct
- * dlend_link_user).  Must not know what claims are for.
+ * OFFER, SNAPSHOT, STATE, PLACE, SET and WITHDRAW change offers.  When the link is down, its offers
+ * stay, and their state is GONE.  STATE, RECLAIM and ERROR are also passed on to the claim on the
+ * offer.  PEERS, P2P_LOST and the PLACE of an NTB go to p2p.c.  Must not know what claims are for.
  */
 #include <linux/bitmap.h>
 #include <linux/crc32.h>
@@ -15,6 +16,7 @@
 
 #define DLEND_EVENT_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
 
+/* Read a description from an OFFER. What makes no sense is limited, or left out. */
 static void dlend_event_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
 {
 	memset(info, 0, sizeof(*info));
@@ -39,6 +41,7 @@ static void dlend_event_read_info(struct dlend_offer_info *info, const struct dl
 	}
 }
 
+/* Are these descriptions of the same device? Settings of the lender may differ. */
 static bool dlend_event_same_device(const struct dlend_offer_info *a,
 				    const struct dlend_offer_info *b)
 {
@@ -47,11 +50,15 @@ static bool dlend_event_same_device(const struct dlend_offer_info *a,
 			return false;
 	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&
 	       a->flags == b->flags &&
-	       /* A lender does not know it if its own driver has not read it. */
+	       /* A lender does not know the identity if its own driver has not read it. */
 	       (!*a->identity || !*b->identity || !strcmp(a->identity, b->identity));
 }
 
-/* Find or make the offer that an OFFER message is about. */
+/*
+ * Find or make the offer that an OFFER message is about. Context: dlend_offers_lock. Return: offer;
+ * ERR_PTR(-EBUSY) another device had this address, and is still claimed; or as
+ * dlend_offer_find_of(), dlend_offer_alloc(). An error is logged.
+ */
 static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 						 const struct dlend_addr *addr,
 						 const struct dlend_offer_info *info)
@@ -64,7 +71,10 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	if (offer && (offer->complete || offer->registered) &&
 	    !dlend_event_same_device(&offer->info, info)) {
 		if (offer->claim) {
-			/* The old device is gone.  The lender offers the new one only once. */
+			/*
+			 * The old device is gone.  The lender sends the offer of the new one only
+			 * once, so note to ask for it later.
+			 */
 			WRITE_ONCE(offer->withdrawn, true);
 			offer->ask = offer->ask ?: dlend_link_get(link);
 			dev_warn_ratelimited(&offer->dev,
@@ -100,8 +110,9 @@ static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p
 }
 
 /*
- * Tell a claim, if there is one, the state of its device.  If the claim neither has nor wants a
- * lease, but the lender says that this node has one, give it back.
+ * Call state() of a claim (NULL: there is none), and put the claim.  If its user neither has nor
+ * asks for a lease, but the lender says that this node has one, return that lease. Context: without
+ * dlend_offers_lock.
  */
 static void dlend_event_report_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
@@ -110,7 +121,10 @@ static void dlend_event_report_state(struct dlend_claim *claim, const struct dle
 	dlend_offer_put_claim(claim);
 }
 
-/* Note the state. Context: dlend_offers_lock. Return: the claim to tell it to, or NULL. */
+/*
+ * Set the state of an offer. Context: dlend_offers_lock. Return: the claim, to be passed to
+ * dlend_event_report_state(); NULL: there is none, and a lease of this node is returned.
+ */
 static struct dlend_claim *dlend_event_note_state(struct dlend_offer *offer,
 						  const struct dlend_offer_now *now)
 {
@@ -122,7 +136,7 @@ static struct dlend_claim *dlend_event_note_state(struct dlend_offer *offer,
 	return claim;
 }
 
-/* An OFFER has the state in it, so no STATE follows. */
+/* OFFER: begin to collect the snapshot, and set the state, which is part of the message. */
 static void dlend_event_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			      const struct dlend_p_offer *p)
 {
@@ -135,12 +149,14 @@ static void dlend_event_offer(struct dlend_link *link, const struct dlend_addr *
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_event_offer_for(link, addr, &info);
 	if (!IS_ERR(offer)) {
-		/* Begin to collect the snapshot. */
 		offer->next = info;
 		offer->next_crc = le32_to_cpu(p->snapshot_crc);
 		bitmap_zero(offer->pieces, DLEND_SNAPSHOT_PIECES);
 		offer->collecting = true;
-		/* Before the snapshot is whole, dlend_offer_claim() refuses. */
+		/*
+		 * The old description may not be true any more. Until the new one is complete,
+		 * dlend_offer_claim() fails.
+		 */
 		if (!offer->link || offer->withdrawn)
 			offer->complete = false;
 		WRITE_ONCE(offer->withdrawn, false);
@@ -151,7 +167,7 @@ static void dlend_event_offer(struct dlend_link *link, const struct dlend_addr *
 	dlend_event_report_state(claim, &now);
 }
 
-/* The offer, if it came over this link. Context: dlend_offers_lock. */
+/* Return: the offer of a device, if it came over @link; or NULL. Context: dlend_offers_lock. */
 static struct dlend_offer *dlend_event_find(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_offer *offer = dlend_offer_find(addr);
@@ -159,6 +175,7 @@ static struct dlend_offer *dlend_event_find(struct dlend_link *link, const struc
 	return offer && offer->link == link ? offer : NULL;
 }
 
+/* SNAPSHOT: store a piece; after the last one, the new description is complete. */
 static void dlend_event_snapshot(struct dlend_offer *offer, const struct dlend_p_snapshot *p)
 {
 	unsigned int at = le16_to_cpu(p->offset);
@@ -184,7 +201,7 @@ static void dlend_event_snapshot(struct dlend_offer *offer, const struct dlend_p
 	dlend_offer_update(offer);
 }
 
-/* SNAPSHOT, PLACE or SET: more about an offer that is there. */
+/* SNAPSHOT, PLACE or SET: more about an offer; ignored if there is none. @p: as @type says. */
 static void dlend_event_about_offer(struct dlend_link *link, const struct dlend_addr *addr,
 				    u16 type, const void *p)
 {
@@ -206,6 +223,7 @@ static void dlend_event_about_offer(struct dlend_link *link, const struct dlend_
 	}
 }
 
+/* WITHDRAW: the offer is removed, or if it is claimed, when its claim is released. */
 static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_claim *claim = NULL;
@@ -224,6 +242,7 @@ static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_add
 	dlend_event_report_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
 }
 
+/* STATE: who has the device. */
 static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *addr,
 			      const struct dlend_p_state *p)
 {
@@ -244,7 +263,7 @@ static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *
 	dlend_event_report_state(claim, &now);
 }
 
-/* RECLAIM or ERROR, for the claim that has the lease. */
+/* RECLAIM or ERROR: pass it on to the claim, which checks whether it has the lease @epoch. */
 static void dlend_event_lease(struct dlend_link *link, const struct dlend_addr *addr,
 			      u16 type, u32 epoch)
 {
@@ -290,6 +309,7 @@ static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *
 		dlend_event_state(link, &addr, p);
 		return 0;
 	case DLEND_MSG_PLACE:
+		/* It is about the peer's NTB that leads to that node, not about an offer. */
 		if (place->node) {
 			dlend_p2p_note_end(link, &addr, place);
 			return 0;
@@ -319,7 +339,10 @@ static void dlend_event_link_up(struct dlend_link *link)
 			 dlend_link_peer(link), ERR_PTR(ret));
 }
 
-/* The link is down: tell one of the offers that came over it. Return: false if there is none. */
+/*
+ * The link is down: take it from one of the offers that came over it, and call link_down() of its
+ * claim, without dlend_offers_lock. Return: false if no such offer is left.
+ */
 static bool dlend_event_offer_link_down(struct dlend_link *link)
 {
 	struct dlend_claim *claim = NULL;
@@ -354,7 +377,10 @@ static void dlend_event_link_down(struct dlend_link *link)
 	dlend_p2p_forget_peer(link);
 }
 
-/* Refuse to suspend while a device is in use here; a claim alone is no reason for that. */
+/*
+ * Refuse to suspend while a claim has a lease, or asks for one; a claim alone does no harm. Return:
+ * 0, -EBUSY. Borrows are blocked until dlend_event_resume(), which is called in both cases.
+ */
 static int dlend_event_suspend(void)
 {
 	struct dlend_offer *offer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * May a user have one function of an IOMMU group, given who has the others?  Pure logic: no locks,
- * no messages.
+ * May a user borrow one function of an IOMMU group of the lender, given who has the others?  Pure
+ * logic: no locks, no messages.
  */
 #ifndef DLEND_BORROWER_GROUP_H
 #define DLEND_BORROWER_GROUP_H
@@ -11,9 +11,10 @@
 
 /**
  * struct dlend_group_fn - another function of the same IOMMU group
- * @same_user: the user that claims it now is the user that asks
- * @leased, @borrowing: that user has a lease of it, or asks for one
- * @leases: granted and not returned yet; one that is not in use is being returned
+ * @same_user: the user that has claimed that function is the user that asks
+ * @leased, @borrowing: the user that has claimed it has a lease of it, or asks for one
+ * @leases: number of leases of it that were granted and are not returned yet. If there are some and
+ *	neither @leased nor @borrowing is set, they are being returned
  */
 struct dlend_group_fn {
 	bool same_user, leased, borrowing;
@@ -25,8 +26,9 @@ struct dlend_group_fn {
  * @other: (in) the other function
  *
  * A group has one IOMMU domain on the lender: what one function reaches, all of them reach.
- * Context: any. Return: 0; -EBUSY another user uses the other function; -EAGAIN a user has left
- * the other function: that may still do DMA, and would reach the memory of the user that asks.
+ * Context: any. Return: 0; -EBUSY another user uses the other function; -EAGAIN a lease of the
+ * other function is being returned: until then, that function may still do DMA, and would reach the
+ * memory of the user that asks.
  */
 static inline int dlend_group_admits(struct dlend_group_fn other)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Leases on the borrower's side: asking for one, and giving it back.
+ * Leases on the borrower's side: they are borrowed, used for requests, and returned.  Also claims
+ * on offers, and the expansion ROM.
  *
- * Asking and returning wait for the lender, each on an ordered workqueue of the offer.  Before a
- * lease is asked for, returns must be over (dlend_claim_pending()).  Must not know when a lease is
- * wanted, nor what it is used for: the claim's owner knows.
+ * Borrowing and returning wait for the lender, each on an ordered workqueue of the offer.  A lease
+ * may be borrowed only after all earlier ones are returned (dlend_claim_pending()).  Must not know
+ * when a lease is wanted, nor what it is used for: the claim's user knows.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -24,7 +25,10 @@
  * The lender made a copy of it before it offered the device, so no lease is needed.
  */
 
-/* Fetch the piece at @at. @size (in, out): bytes of the whole image; 0: not known yet. */
+/*
+ * Fetch the piece at offset @at. @size (in, out): bytes of the whole image; 0: not known yet.
+ * Return: 0; -EBADMSG it is another piece, or of another image; or as dlend_link_call_in().
+ */
 static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *link, u32 at,
 				u32 *size, struct dlend_p_rom *piece)
 {
@@ -87,15 +91,19 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size)
 }
 DLEND_EXPORT(dlend_offer_read_rom);
 
-/* The lender may have to fence, or to wait some seconds for a reset: the default is too short. */
+/*
+ * For BORROW, STANDBY and RETURN: the lender may have to fence, or to wait some seconds for a
+ * reset, and the default time-out is too short.
+ */
 #define DLEND_LEASE_TIMEOUT_MS	10000
 #define DLEND_LEASE_RETURN_TRIES	3
 
-/* A limit, as a bad lender may claim for any epoch that this node has a lease. */
+/* A limit, as a bad lender may say for any epoch that this node has a lease. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
-static bool dlend_lease_host_suspended;
+static bool dlend_lease_host_suspended;	/* see dlend_lease_block_borrows() */
 
+/* The last reference is gone: the slots and vectors of the lease can be used again, if acked. */
 static void dlend_lease_free(struct kref *ref)
 {
 	struct dlend_lease *lease = container_of(ref, struct dlend_lease, kref);
@@ -121,7 +129,10 @@ void dlend_lease_put(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_put);
 
-/* Send the lender a request about a lease. Return: as dlend_link_call_in(). */
+/*
+ * Send the lender a request about a lease. @timeout_ms: for the whole call; 0: the default. Return:
+ * as dlend_link_call_in().
+ */
 static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 			    struct dlend_msg *reply, unsigned int timeout_ms)
 {
@@ -134,13 +145,14 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 	return dlend_link_call_in(&lease->ref, req, reply, timeout_ms);
 }
 
-/* Giving back */
+/* Returning */
 
 /*
- * Is a stray still not in use?  All functions of a group have one lease.  So since the lender said
- * that this node has it, a user may have borrowed another function, and use that very lease.
- * Grants are noted on the queue that strays are returned on.  If the offer was withdrawn, its
- * leases are over, and its removal waits for this work.
+ * Is a stray still not in use?  All functions of a group have one lease.  So a user may have
+ * borrowed another function since the lender reported the stray, and use that same lease.  This is
+ * checked on the workqueue on which users note their grants (dlend_claim.wq), so none is being
+ * noted now.  If the offer was withdrawn, its leases are over, and its removal waits for this work:
+ * so there is nothing to return.
  */
 static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 {
@@ -155,9 +167,10 @@ static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 	return !used;
 }
 
+/* Have the user end all use of a lease (NULL claim: a stray has no user), and send RETURN. */
 static void dlend_lease_give_back(struct dlend_lease *lease)
 {
-	/* A bad lender may invent strays, and not answer: so do not wait long for them. */
+	/* A bad lender may invent strays, and not answer: so send RETURN for a stray only once. */
 	unsigned int tries = lease->claim ? DLEND_LEASE_RETURN_TRIES : 1;
 	char name[DLEND_NAME_LEN];
 	struct dlend_msg req;
@@ -171,7 +184,7 @@ static void dlend_lease_give_back(struct dlend_lease *lease)
 		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
 		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
 	} while (ret == -ETIMEDOUT && --tries);
-	/* If the link is down, the lender fences by itself, and slots stay in quarantine. */
+	/* If the link is down, the lender fences by itself, and the slots stay in quarantine. */
 	lease->acked = !ret;
 	if (ret && ret != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(lease->ref.link),
@@ -191,10 +204,14 @@ static void dlend_lease_return_work(struct work_struct *work)
 
 	if (lease->claim || dlend_lease_is_stray(lease))
 		dlend_lease_give_back(lease);
-	/* The reference goes first: the last one frees slots that the next lease may need. */
+	/*
+	 * Drop the reference before @leases: the last one frees slots, and a borrow that waits for
+	 * @leases to be 0 may need the room.
+	 */
 	dlend_lease_put(lease);
 	/*
-	 * Strays are counted among the leases: drop them first, so that the difference is not low.
+	 * @leases includes strays. Subtract from @strays first: dlend_offer_seen_by() computes the
+	 * difference, which must not be too low.
 	 */
 	if (stray)
 		atomic_dec(&offer->strays);
@@ -208,7 +225,7 @@ void dlend_lease_return(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_return);
 
-/* The lender has granted it: from now on it has to be returned. */
+/* The lender has granted a lease: from now on it has to be returned, and counts in @leases. */
 static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *offer, u32 epoch)
 {
 	lease->epoch = epoch;
@@ -216,6 +233,7 @@ static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *o
 	atomic_inc(&offer->leases);
 }
 
+/* Make a lease with one reference, in the link's present session; it is not granted. */
 static struct dlend_lease *dlend_lease_alloc(struct dlend_link *link,
 					     const struct dlend_addr *addr)
 {
@@ -249,8 +267,9 @@ void dlend_lease_return_stray(struct dlend_offer *offer)
 	dlend_lease_return(lease);
 }
 
-/* Asking */
+/* Borrowing */
 
+/* The lender has reported an interrupt by the doorbell. @arg: claim. */
 static void dlend_lease_interrupt(void *arg, u32 vector, u32 count)
 {
 	struct dlend_claim *claim = arg;
@@ -258,6 +277,7 @@ static void dlend_lease_interrupt(void *arg, u32 vector, u32 count)
 	claim->ops->interrupt(claim, vector, count, false);
 }
 
+/* The device's own message has interrupted this host. @arg: claim. */
 static void dlend_lease_interrupt_direct(void *arg, u32 vector, u32 count)
 {
 	struct dlend_claim *claim = arg;
@@ -273,7 +293,10 @@ static void dlend_lease_bar_revoked(struct dlend_window *w)
 		lease->claim->ops->bar_revoked(lease->claim, w - lease->bar);
 }
 
-/* Open windows onto the BARs, at offsets that come from the peer: the link checks them. */
+/*
+ * Open the parts of the window that lead to the BARs, at offsets that come from the peer: the link
+ * checks them. Return: 0, or -errno and @why.
+ */
 static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
 	struct dlend_offer_info info;
@@ -298,11 +321,12 @@ static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 	return ret;
 }
 
+/* Write into @why why the lender does not grant the lease. @err: its answer. */
 static void dlend_lease_explain(const struct dlend_lease *lease, int err, char *why)
 {
 	char node[DLEND_NODE_LABEL_LEN];
 
-	/* This node knows who has the device, or shall have it, as the lender tells all nodes. */
+	/* The lender sends all nodes who has the device, or for whom it is reserved. */
 	if (err == -EBUSY && dlend_claim_taken(lease->claim, why))
 		return;
 	if (err == -EBUSY)
@@ -324,7 +348,10 @@ static void dlend_lease_explain(const struct dlend_lease *lease, int err, char *
 			 lease->addr.lender, ERR_PTR(err));
 }
 
-/* @type: BORROW or STANDBY.  The VM is told, as the device may be reserved for it. */
+/*
+ * Ask the lender for a lease. @type: DLEND_MSG_BORROW or DLEND_MSG_STANDBY. The message names the
+ * VM, as the device may be reserved for it. Return: 0: the lease is granted; or -errno and @why.
+ */
 static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 {
 	struct dlend_msg req, reply = {};
@@ -343,7 +370,10 @@ static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 	return ret;
 }
 
-/* Make a lease to ask for: it has a session of the link, and a place for interrupts. */
+/*
+ * Make a lease that is not granted: it has a session of the link, a reference on the claim, and a
+ * place for interrupts. Return: lease, or ERR_PTR and @why.
+ */
 static struct dlend_lease *dlend_lease_prepare(struct dlend_claim *claim, char *why)
 {
 	struct dlend_link *link = dlend_offer_link(claim->offer);
@@ -399,14 +429,18 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 		return lease;
 	ret = dlend_lease_ask(lease, standby ? DLEND_MSG_STANDBY : DLEND_MSG_BORROW, why);
 	if (ret) {
-		/* A lender that refuses has not used the sink; one that is silent may have. */
+		/*
+		 * A lender that refuses does not use the place for interrupts; one that has not
+		 * answered may use it.
+		 */
 		lease->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
 		dlend_lease_put(lease);
 		return ERR_PTR(ret);
 	}
 	/*
-	 * Check the group once more: a function may have come into it.  The lender has told of that
-	 * before its answer, but the message may not have been handled yet.
+	 * Check the group once more: it may have got another function, which another user has.  The
+	 * lender has sent the offer of that function before its answer, but the offer may not have
+	 * been handled yet: so wait for that.
 	 */
 	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS)) {
 		ret = dlend_offer_check_group(claim, why);
@@ -429,7 +463,7 @@ DLEND_EXPORT(dlend_lease_borrow);
 void dlend_lease_block_borrows(bool on)
 {
 	WRITE_ONCE(dlend_lease_host_suspended, on);
-	smp_mb(); /* claims are looked at after this; pairs with dlend_lease_borrow() */
+	smp_mb(); /* the caller reads claims after this; pairs with dlend_lease_borrow() */
 }
 
 bool dlend_lease_over(const struct dlend_lease *lease)
@@ -439,7 +473,10 @@ bool dlend_lease_over(const struct dlend_lease *lease)
 	guard(mutex)(&dlend_offers_lock);
 	if (dlend_lease_lost(lease) || !offer->link || offer->withdrawn)
 		return true;
-	/* If the offer's epoch is older, the STATE of this grant has not arrived yet. */
+	/*
+	 * Over, if the offer's epoch is newer; or if it is the same and the device is not held. If
+	 * it is older, the STATE of this grant has not arrived yet.
+	 */
 	return !dlend_epoch_after(lease->epoch, offer->now.epoch) &&
 	       !(offer->now.epoch == lease->epoch && offer->now.state == DLEND_OFFER_HELD);
 }
@@ -468,7 +505,8 @@ int dlend_lease_bus_master(struct dlend_lease *lease, bool on)
 DLEND_EXPORT(dlend_lease_bus_master);
 
 /*
- * Have interrupts come by the lender's doorbell, or not at all.  Direct ones end with its answer.
+ * Have interrupts come by the lender's doorbell, or none (@mode DLEND_IRQ_NONE).  With the lender's
+ * answer, direct interrupts have ended.
  */
 static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
 {
@@ -487,7 +525,10 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	return ret;
 }
 
-/* Set the vectors up before the lender is asked: the device may fire before the answer. */
+/*
+ * Allocate this host's vectors for direct interrupts, and write their messages into @p. This is
+ * done before the lender is asked: the device may send a message before the answer comes.
+ */
 static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
 {
@@ -500,7 +541,10 @@ static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mod
 	return ret;
 }
 
-/* Return: 0; -EOPNOTSUPP and @why interrupts cannot come directly; or as dlend_lease_call() */
+/*
+ * Have interrupts come directly. @why: (out) set in any case. Return: 0; -EOPNOTSUPP they cannot,
+ * and @why says why; or as dlend_lease_call().
+ */
 static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
 				  const char **why)
 {
@@ -535,7 +579,10 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	const char *why = "it has no message interrupts now";
 	int ret = 0;
 
-	/* For another mode, or more vectors of MSI, which have to be in a row, start again. */
+	/*
+	 * Another mode, or more vectors of MSI, which have to be contiguous: first end those set
+	 * up.
+	 */
 	if (msi && lease->direct && !dlend_irq_direct_fits(lease->direct, mode, count))
 		ret = dlend_lease_irq_doorbell(lease, DLEND_IRQ_NONE, 0);
 	if (ret)
@@ -562,7 +609,7 @@ DLEND_EXPORT(dlend_lease_irq_unmask);
  * The device's own configuration space, which the lender reads and writes: CFG_READ, CFG_WRITE.
  */
 
-/* @type: CFG_READ or CFG_WRITE. */
+/* @type: DLEND_MSG_CFG_READ or DLEND_MSG_CFG_WRITE. @cfg: (in, out) becomes the reply. */
 static int dlend_lease_cfg(struct dlend_lease *lease, u16 type, struct dlend_p_cfg *cfg,
 			   unsigned int timeout_ms)
 {
@@ -607,8 +654,8 @@ static unsigned int dlend_lease_left_ms(unsigned long end)
 }
 
 /*
- * As a driver moves a word, but without a poll: the lender answers the write of the address when
- * the word was moved.
+ * The same writes and reads as those of a driver, but without polling for the flag: the lender
+ * answers the write of the address when the device has read or written the word.
  */
 int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
 		    unsigned int timeout_ms)
@@ -654,7 +701,10 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 	const struct dlend_p_quiesced *p = (void *)reply.payload;
 	int pass = -EALREADY, ret;
 
-	/* The lender has to count interrupts.  Even if that fails, have it stop the device. */
+	/*
+	 * Have interrupts come by the doorbell, so that the lender counts them (@pass: -EALREADY:
+	 * they do already).  Even if that fails, have the lender stop the device.
+	 */
 	if (lease->direct)
 		pass = dlend_lease_irq_doorbell(lease, mode, count);
 	quiesced->irqs_changed = pass != -EALREADY;
@@ -690,6 +740,7 @@ int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE])
 }
 DLEND_EXPORT(dlend_lease_hand_over);
 
+/* Why the lender has not let this node take the device over, for people. @err: its answer. */
 static const char *dlend_lease_taken_words(int err)
 {
 	switch (err) {
@@ -704,6 +755,7 @@ static const char *dlend_lease_taken_words(int err)
 	}
 }
 
+/* @flags: DLEND_TAKE_F_ASK: only ask whether a take-over would succeed; 0: take over. */
 static int dlend_lease_ask_take(struct dlend_lease *lease, const u8 *token, u32 flags, char *why)
 {
 	struct dlend_p_take *p;
@@ -736,10 +788,13 @@ DLEND_EXPORT(dlend_lease_take_over);
  * Claims: which user on this node has which offer.
  */
 
-/* A short wait: strays are returned on the caller's own workqueue. */
+/*
+ * A short wait: strays are returned on the workqueue on which the caller may run, and it blocks
+ * them meanwhile.
+ */
 #define DLEND_CLAIM_PENDING_MS	100
 
-/* Return: 0, or -errno and @why. */
+/* May an offer be claimed? Under dlend_offers_lock. Return: 0, or -errno and @why. */
 static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct dlend_claim *claim,
 				   char *why)
 {
@@ -794,7 +849,7 @@ void dlend_offer_release(struct dlend_claim *claim)
 	if (offer->withdrawn && !offer->dying)
 		dlend_offer_kill(offer);
 	mutex_unlock(&dlend_offers_lock);
-	/* Wait for calls of the claim's ops: the module that has them may be unloaded next. */
+	/* Wait until no op of the claim is being called: its module may be unloaded next. */
 	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
 }
 DLEND_EXPORT(dlend_offer_release);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlend-borrower: devices that other nodes lend, on the dlend bus.  Other modules use them
- * (dlend_mdev makes mediated devices for guests).
+ * The module dlend_borrower: devices that nodes lend, on the dlend bus.  Other modules use these
+ * devices (dlend_mdev makes mediated devices for guests, dlend_native attaches them to this host).
  */
 #include <linux/module.h>
 #include <linux/string_choices.h>
@@ -43,7 +43,9 @@ static struct attribute *dlend_bus_attrs[] = {
 };
 ATTRIBUTE_GROUPS(dlend_bus);
 
-/* An attribute that shows one member of an offer. */
+/*
+ * An attribute of an offer that shows one value, @arg, which is evaluated under dlend_offers_lock.
+ */
 #define DLEND_OFFER_ATTR(name, fmt, arg) \
 	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 	{ \
@@ -66,7 +68,7 @@ DLEND_OFFER_ATTR(link, "%s", offer->link ? dlend_link_name(offer->link) : "down"
 DLEND_OFFER_ATTR(set, "%s", offer->set[0] ? offer->set : "none");
 DLEND_OFFER_ATTR(identity, "%s", offer->info.identity);
 
-/* How interrupts of the device reach its user on this node. */
+/* How interrupts of the device reach its user on this node: see dlend_claim_show_interrupts(). */
 static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_offer *offer = to_dlend_offer(dev);
@@ -82,7 +84,10 @@ static ssize_t direct_interrupts_show(struct device *dev, struct device_attribut
 	return sysfs_emit(buf, "%s\n", str_on_off(!READ_ONCE(to_dlend_offer(dev)->doorbell)));
 }
 
-/* A lease that there is changes at once.  Where the link allows no direct ones, nothing changes. */
+/*
+ * An existing lease's interrupts are set up anew at once.  If the link allows no direct interrupts,
+ * they come by the doorbell as before.
+ */
 static ssize_t direct_interrupts_store(struct device *dev, struct device_attribute *attr,
 				       const char *buf, size_t len)
 {
@@ -106,6 +111,7 @@ static ssize_t direct_interrupts_store(struct device *dev, struct device_attribu
 }
 static DEVICE_ATTR_RW(direct_interrupts);
 
+/* Print where a device sits, by @emit, with a new line. Return: bytes; -ENODATA: not known. */
 static ssize_t dlend_bus_emit_place(struct device *dev, char *buf,
 				    int (*emit)(char *buf, int at, const struct dlend_p_place *p))
 {
@@ -197,7 +203,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 ATTRIBUTE_GROUPS(dlend_bus_offer);
 
 /*
- * No driver binds to an offer.  So the kernel names types of mediated devices after the bus:
+ * No driver binds to an offer, so the mdev core names the types of mediated devices after the bus:
  * "dlend-...".
  */
 const struct bus_type dlend_bus_type = {
@@ -209,7 +215,10 @@ const struct bus_type dlend_bus_type = {
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
-/* Pure code is compiled in user space, too, and exports nothing by itself. */
+/*
+ * Functions of pure files (tests/pure.mk): these are compiled in user space, too, and export
+ * nothing.
+ */
 DLEND_EXPORT(dlend_cfg_bar_addr);
 DLEND_EXPORT(dlend_cfg_init);
 DLEND_EXPORT(dlend_cfg_live);
@@ -256,7 +265,7 @@ exit_p2p:
 	return ret;
 }
 
-/* Each user holds this module, so there is none any more. */
+/* Modules that use offers hold a reference to this one, so no user of offers is left. */
 static void __exit dlend_borrower_exit(void)
 {
 	dlend_link_user_unregister(&dlend_event_user);

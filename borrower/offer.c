@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The list of offers, and all that this node knows of each.
+ * The list of offers, what this node knows of each, and how they appear on the dlend bus and go.
  */
 #include <linux/minmax.h>
 #include <linux/slab.h>
@@ -16,10 +16,10 @@
 #define DLEND_OFFERS_MAX	1024
 #define DLEND_OFFERS_OF_NODE	512
 
-DEFINE_MUTEX(dlend_offers_lock);	/* the list, and what changes of each offer */
+DEFINE_MUTEX(dlend_offers_lock);	/* see offer.h */
 LIST_HEAD(dlend_offers);
 
-/* An offer of @lender (0: of any) that is not claimed, and whose lender may never come back. */
+/* Return: an offer of @lender (0: of any) that is not claimed, and whose link is down; or NULL. */
 static struct dlend_offer *dlend_offers_find_stale(u16 lender)
 {
 	struct dlend_offer *offer;
@@ -43,13 +43,17 @@ static unsigned int dlend_offers_count(u16 lender, bool dying)
 	return n;
 }
 
-/* Return: is there room for one more offer of @lender?  An old one may have to go for it. */
+/*
+ * Return: is there room for one more offer of @lender?  If there are too many, one whose link is
+ * down is removed for it.
+ */
 static bool dlend_offers_make_room(u16 lender)
 {
+	/* Has @lender itself too many, so that only one of its own makes room? */
 	bool mine = dlend_offers_count(lender, false) >= DLEND_OFFERS_OF_NODE;
 	struct dlend_offer *stale;
 
-	/* A new offer may take the place of one that is dying; but there is a limit to both. */
+	/* Offers that are dying do not count below; but together there must not be too many. */
 	if (dlend_offers_count(lender, true) >= 2 * DLEND_OFFERS_OF_NODE ||
 	    dlend_offers_count(0, true) >= 2 * DLEND_OFFERS_MAX)
 		return false;
@@ -147,6 +151,7 @@ void dlend_offer_put_claim(struct dlend_claim *claim)
 		wake_up_var(&claim->calls);
 }
 
+/* Describe @other, a function of the same IOMMU group, to the user of @claim. */
 static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other,
 						 const struct dlend_claim *claim)
 {
@@ -208,6 +213,7 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
 }
 DLEND_EXPORT(dlend_offer_copy);
 
+/* Does the lender offer the device now, and is its description complete? */
 static bool dlend_offer_current(const struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
@@ -294,16 +300,16 @@ int dlend_offer_group(struct dlend_offer *offer, unsigned int *size)
 DLEND_EXPORT(dlend_offer_group);
 
 /*
- * Life of an offer: its device appears on the bus when its snapshot is complete, stays there while
- * its link is down, and goes when its lender has withdrawn it and it is not claimed.
+ * Life of an offer: its device appears on the dlend bus when its snapshot is complete, stays there
+ * while its link is down, and goes when its lender has withdrawn it and it is not claimed.
  *
  * Adding and removing a device sleeps on sysfs, and removing may wait for programs.  So one ordered
- * workqueue does both, and calls the users of offers (struct dlend_offer_user), too.  Must not know
+ * workqueue does both, and also calls the users of offers (struct dlend_offer_user).  Must not know
  * how offers arrive.
  */
 
 static struct workqueue_struct *dlend_offers_wq;	/* ordered */
-static LIST_HEAD(dlend_offer_users);		/* only on that workqueue */
+static LIST_HEAD(dlend_offer_users);		/* no lock: only used on that workqueue */
 
 static void dlend_offer_release_dev(struct device *dev)
 {
@@ -321,6 +327,7 @@ static void dlend_offer_release_dev(struct device *dev)
 	kfree(offer);
 }
 
+/* Call appeared() of all users. Return: 0; or the first error: then no user has the offer. */
 static int dlend_offer_appear(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
@@ -337,6 +344,7 @@ static int dlend_offer_appear(struct dlend_offer *offer)
 	return 0;
 }
 
+/* Add an offer to the bus. @free: its device was free when this began. */
 static void dlend_offer_register(struct dlend_offer *offer, bool free)
 {
 	int ret = device_add(&offer->dev);
@@ -353,7 +361,10 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	}
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
-	/* If another node has taken it by now, a user could not start what should start. */
+	/*
+	 * Otherwise another node has borrowed it by now, and what a user should have started has
+	 * failed: then freed() is called later.
+	 */
 	if (free && offer->now.state == DLEND_OFFER_FREE)
 		offer->announced = true;
 }
@@ -379,27 +390,29 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
 
-	/* Killed while this work was running, the offer has queued it again: that is not needed. */
+	/* If the offer was killed while this work was running, the work is queued once more. */
 	cancel_work(&offer->work);
 	if (offer->registered) {
 		list_for_each_entry(user, &dlend_offer_users, node)
 			user->vanishes(offer);
 		device_del(&offer->dev);
 	}
-	/* This waits for leases that are being returned. */
+	/* Waits for leases that are being returned. */
 	dlend_offer_destroy_queues(offer);
 	scoped_guard(mutex, &dlend_offers_lock)
 		list_del(&offer->node);
-	/* If that link is down, its lender sends all offers when it is up again. */
+	/* An error is ignored: when a link comes up again, the lender sends all offers. */
 	if (offer->ask)
 		dlend_offer_subscribe(offer->ask);
 	put_device(&offer->dev);
 }
 
 /*
+ * Unregister an offer that is dying; else register and announce it, if that is to be done.
+ *
  * When an offer appears, its users start what shall start by itself.  That fails if another node
- * holds the device at that time.  So the offer is announced when the device is free for the first
- * time, and only once: what an admin has stopped stays stopped, however often the device becomes
+ * holds the device at that time.  So freed() is called when the device is free for the first time,
+ * and only once: what an administrator has stopped stays stopped, however often the device becomes
  * free again.
  */
 static void dlend_offer_work(struct work_struct *work)
@@ -440,7 +453,7 @@ static void dlend_offer_uevent_work(struct work_struct *work)
 	registered = offer->registered;
 	state = dlend_offer_state_shown(offer);
 	mutex_unlock(&dlend_offers_lock);
-	/* A program that learns of a new device reads its state: no event is needed for that. */
+	/* Before the device is registered, no event is needed: a program reads its first state. */
 	if (registered)
 		dlend_uevent_state(&offer->dev, state);
 }
@@ -452,7 +465,7 @@ void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *n
 
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->now = *now;
-	/* The workqueue is ordered: if the offer is being registered, the event follows that. */
+	/* The workqueue is ordered: if the offer is being registered now, the event comes after. */
 	if (news && !offer->dying)
 		queue_delayed_work(dlend_offers_wq, &offer->uevent_work,
 				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
@@ -487,7 +500,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 		goto put_dev;
 	offer->snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
-	/* Such work may repair the path to a disk to which this host writes its memory out. */
+	/* WQ_MEM_RECLAIM: this host's swap or writeback may go to a borrowed disk. */
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
 	offer->returns = alloc_ordered_workqueue("dlend-%s-returns", WQ_MEM_RECLAIM,
 						 dev_name(&offer->dev));
@@ -513,16 +526,22 @@ void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->dying = true;
-	/* The timer must not fire for a workqueue that is being destroyed. */
+	/* Its timer must not queue it on a workqueue that is being destroyed (module exit). */
 	cancel_delayed_work(&offer->uevent_work);
-	/* Strays are not returned to the lender any more: the removal would wait for that. */
+	/*
+	 * Strays are not returned any more (dlend_lease_is_stray()): the removal would wait for
+	 * that.
+	 */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->now.state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);
 }
 
-/* The next registered offer behind @offer; NULL: the first one. */
+/*
+ * Return: the next registered offer behind @offer (NULL: the first one), or NULL. Only on the
+ * workqueue of offers, where none is freed meanwhile.
+ */
 static struct dlend_offer *dlend_offer_next(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);
@@ -533,7 +552,7 @@ static struct dlend_offer *dlend_offer_next(struct dlend_offer *offer)
 	return NULL;
 }
 
-/* Tell a new user of an offer.  If the device is not free, it is announced when it is. */
+/* Call appeared() of a new user.  If the device is not free, freed() is called when it is. */
 static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_user *user)
 {
 	int ret;
@@ -547,8 +566,8 @@ static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_
 }
 
 /*
- * A user is added, or removed if it is there.  This is done on the workqueue of offers, so that
- * each user is told of each offer once.
+ * Add a user of offers, or remove it if it is in the list.  This is done on the workqueue of
+ * offers, so that appeared() and vanishes() are called once for each user and offer.
  */
 static void dlend_offer_user_work(struct work_struct *work)
 {
@@ -556,7 +575,7 @@ static void dlend_offer_user_work(struct work_struct *work)
 	bool leaves = !list_empty(&user->node);
 	struct dlend_offer *offer = NULL;
 
-	/* Offers leave the list only on this workqueue, so none does during this walk. */
+	/* Offers are removed from the list on this workqueue only, so none is during this walk. */
 	while ((offer = dlend_offer_next(offer))) {
 		if (leaves)
 			user->vanishes(offer);

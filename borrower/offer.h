@@ -4,12 +4,15 @@
  *
  * Locks of the borrower, outermost first.  None is held while waiting for a peer.
  *
- *   users' own locks (mdev/vdev.h)
- *   dlend_offers_lock (mutex, offer.c)	  the list, and of every offer all that changes after it was
- *					  registered: state, link, claim
- *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
+ *   locks of the claims' owners (mdev/vdev.h, native/native.h)
+ *   dlend_offers_lock (mutex, offer.c)	  the list of offers, and what struct dlend_offer says
+ *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers have sent about their links
  *   an aperture's lock (iommu/)
- *   dlend_links_lock (ntb/link.h)	  for the name of a node
+ *   dlend_links_lock (ntb/link.h)	  taken for the name of a node
+ *
+ * Words: a *stray* is a lease that the lender says this node has, and that nobody here uses.  An
+ * offer is *announced* when its users have been told that its device is free (struct
+ * dlend_offer_user: freed()).
  */
 #ifndef DLEND_BORROWER_OFFER_H
 #define DLEND_BORROWER_OFFER_H
@@ -24,10 +27,11 @@
 
 /**
  * struct dlend_offer_now - who has a device, and who may have it, as its lender said last
- * @state, @holder, @epoch: the lease; the state is GONE while the link is down
+ * @state: enum dlend_offer_state; GONE while the link is down
+ * @holder: node that has the lease, or for which the device is reserved; DLEND_NODE_NONE: none
+ * @epoch: number of the lease, or of the last one
  * @comes: the holder lets this node take the device over
- * @vm: UUID of the mediated device that alone may borrow it when it is free; all 0: any; from the
- *	link that is up now
+ * @vm: UUID of the mediated device that alone may borrow the device when it is free; all 0: any may
  */
 struct dlend_offer_now {
 	u16 state, holder;
@@ -38,36 +42,44 @@ struct dlend_offer_now {
 
 /**
  * struct dlend_offer - a device that a node is willing to lend
- * @dev: on the dlend bus; its reference count is the offer's
- * @node: in the list of offers
- * @addr: device, the same on every node
- * @link: to the lender; NULL while that link is down
+ * @dev: the device on the dlend bus; its reference count is the offer's
+ * @node: in dlend_offers
+ * @addr: address of the device, the same on every node; never changes
+ * @link: link to the lender, with a reference; NULL while that link is down
  * @ask: link, with a reference, over which another device was offered under this address while this
  *	offer was claimed: when this offer has gone, that lender is asked for its offers again; or
  *	NULL
- * @info, @snapshot: the device, once @complete
- * @next, @next_snapshot, @next_crc, @pieces: a newer description, which is being received while
- *	@collecting
+ * @info, @snapshot: description of the device and copy of its configuration space, once @complete
+ * @next, @next_snapshot, @next_crc, @pieces: a newer description, its snapshot, its checksum, and
+ *	which pieces of the snapshot have come; valid while @collecting
  * @now: who has the device
- * @place: where the device sits, once @placed; from the link that is up now
- * @set: name of the set that the device belongs to; empty: none; from the link that is up now
+ * @place: where the device sits in its host, once @placed; sent over the link that is up now
+ * @placed: @place is valid
+ * @set: name of the set that the device belongs to; "": none; sent over the link that is up now
+ * @collecting: an OFFER has come, and not all pieces of its snapshot
  * @complete: a whole snapshot with the right checksum was received
- * @registered: @dev was added, and users know of it
- * @announced: the device has been free or claimed since @registered, so users are not told any more
- *	that it can be had
- * @withdrawn: the lender took the offer back: it is unregistered as soon as it is not claimed
+ * @registered: @dev was added, and users of offers know of it
+ * @announced: the device has been free or claimed since @registered, so freed() of the users of
+ *	offers is not called any more
+ * @withdrawn: the lender has taken the offer back: it is unregistered as soon as it is not claimed.
+ *	Read without the lock, too
  * @dying: also withdrawn: it is being unregistered, and cannot be claimed any more
- * @doorbell: the administrator wants its interrupts by the lender's doorbell; no lock
- * @claim: of its user, or NULL
- * @work: registers, announces and unregisters the offer (all of that sleeps)
- * @uevent_work: tells user space of a new state
- * @wq: ordered: everything that is asked of the lender for this device, but for returns of leases
- * @returns: ordered: leases that their user gives back. The user's work on @wq may wait for user
- *	space, and the lender must not wait for that
- * @leases: granted by the lender and not returned yet
- * @strays: of these, those that were never used: the lender tells of a lease for each function of a
- *	group
- * @memory: of dlend_offer_zalloc(), freed with the offer
+ * @doorbell: the administrator wants its interrupts by the lender's doorbell. No lock
+ * @claim: of the user that has claimed it, or NULL
+ * @work: registers, announces and unregisters the offer (all of that sleeps); on the ordered
+ *	workqueue of all offers
+ * @uevent_work: sends a uevent about a new state; on the same workqueue
+ * @wq: ordered workqueue of this offer: requests to the lender about this device, and returns of
+ *	strays
+ * @returns: ordered workqueue of this offer: returns of leases that were used. Work on @wq may wait
+ *	for user space, and the lender must not wait for that
+ * @leases: number of leases that the lender has granted and that are not returned yet; atomic
+ * @strays: how many of these are strays. They arise because the lender reports a lease for each
+ *	function of a group; atomic
+ * @memory: memory of dlend_offer_zalloc(), freed with the offer
+ *
+ * dlend_offers_lock guards all but @dev, @addr, @work, @uevent_work, @wq and @returns, which stay
+ * as they are, and what says otherwise.
  */
 struct dlend_offer {
 	struct device dev;
@@ -96,62 +108,72 @@ struct dlend_offer {
 
 #define to_dlend_offer(d) container_of(d, struct dlend_offer, dev)
 
-/* The bus, with what an admin sees of offers on it (docs/ABI/sysfs-bus-dlend). */
+/* The dlend bus, with the attributes of offers (docs/ABI/sysfs-bus-dlend). */
 extern const struct bus_type dlend_bus_type;
 
 extern struct mutex dlend_offers_lock;
 
-extern struct list_head dlend_offers;
+extern struct list_head dlend_offers;	/* under dlend_offers_lock */
 
 /**
- * dlend_offer_find - the offer of a device
+ * dlend_offer_find - find the offer of a device
  * @addr: (in) device
  *
- * Context: dlend_offers_lock. Return: an offer that is not dying, or NULL.
+ * Context: dlend_offers_lock. Return: an offer that is not dying, without a reference: it stays as
+ * long as the lock is held; or NULL.
  */
 struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
 
 /**
- * dlend_offer_find_of - the offer that a message is about
- * @link: (in) where the message came from
+ * dlend_offer_find_of - find the offer that a message is about
+ * @link: (in) link that the message came over
  * @addr: (in) device
  *
- * Two links may lead to nodes with the same id: one of the nodes lies, or its admin erred. The node
- * that was first keeps the offer for as long as its link is up. Messages of the other node about
- * this device are dropped, and the log says so. Context: dlend_offers_lock.
- * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
+ * Two links may lead to nodes with the same id: one of the nodes lies, or its administrator has
+ * made a mistake. The node that was first keeps the offer for as long as its link is up. The caller
+ * drops messages of the other node about this device; this function logs them. Context:
+ * dlend_offers_lock. Return: as dlend_offer_find(); ERR_PTR(-EPERM) the offer came over another
+ * link.
  */
 struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr);
 
 /**
- * dlend_offer_set_link - note the link to an offer's lender
- * @offer: (in) offer
- * @link: (in) a reference is taken; NULL: the link is down
+ * dlend_offer_set_link - set the link to an offer's lender
+ * @offer: (in, out) offer
+ * @link: (in) link; a reference is taken; NULL: the link is down, and the reference is dropped
  *
  * Context: dlend_offers_lock.
  */
 void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
 
 /**
- * dlend_offer_p2p_domain - peer-to-peer domain of a device; 0: none, or not known. Context:
- * dlend_offers_lock.
+ * dlend_offer_p2p_domain - peer-to-peer domain that a device is in, in its lender
+ * @addr: (in) device
+ *
+ * Context: dlend_offers_lock. Return: number; 0: none, or not known.
  */
 u16 dlend_offer_p2p_domain(const struct dlend_addr *addr);
 
-/** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
+/**
+ * dlend_offer_link - get the link to an offer's lender
+ * @offer: (in) offer
+ *
+ * Context: process; takes dlend_offers_lock. Return: link, with a reference; NULL: it is down.
+ */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
 
 /**
- * dlend_offer_get_claim - the claim on an offer
+ * dlend_offer_get_claim - get the claim on an offer, to call its ops
  * @offer: (in) offer; NULL or an error pointer: none
  *
- * The caller may call the claim's ops until dlend_offer_put_claim(). Context: dlend_offers_lock.
- * Return: the claim, or NULL.
+ * dlend_offer_release() waits until dlend_offer_put_claim(); until then, the caller may call the
+ * claim's ops. Context: dlend_offers_lock, which the caller drops before it calls an op. Return:
+ * the claim, or NULL.
  */
 struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 
 /**
- * dlend_offer_get_claim_of - the claim on the offer that a message is about
+ * dlend_offer_get_claim_of - get the claim on the offer that a message is about
  * @link: (in) as of dlend_offer_find_of()
  * @addr: (in) device
  *
@@ -160,13 +182,19 @@ struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
 					     const struct dlend_addr *addr);
 
-/** dlend_offer_put_claim - no more ops of a claim (or NULL) are called. Context: any. */
+/**
+ * dlend_offer_put_claim - undo dlend_offer_get_claim()
+ * @claim: (in) claim, none of whose ops is called any more; NULL: nothing happens
+ *
+ * Context: any.
+ */
 void dlend_offer_put_claim(struct dlend_claim *claim);
 
 /**
- * dlend_offer_check_group - may a claim's user have the offer, beside users of its IOMMU group?
+ * dlend_offer_check_group - may a claim's user borrow the offer, given who has the other functions
+ * of its IOMMU group on this node?
  * @claim: (in) claim
- * @why: (out) DLEND_REASON_LEN bytes: if it is -EBUSY
+ * @why: (out) DLEND_REASON_LEN bytes: the reason, written for -EBUSY only
  *
  * Context: process; takes dlend_offers_lock. Return: as dlend_group_admits() for all other
  * functions of the group.
@@ -174,11 +202,11 @@ void dlend_offer_put_claim(struct dlend_claim *claim);
 int dlend_offer_check_group(const struct dlend_claim *claim, char *why);
 
 /**
- * dlend_offer_claimable - can this node claim the offer?
+ * dlend_offer_claimable - does the state of an offer allow that this node claims it?
  * @offer: (in) offer
  *
- * It can also while the device is reset after a lease: then a borrow has to wait (-EAGAIN).
- *
+ * It does while the device is free, is being reset after a lease (then a borrow has to wait:
+ * -EAGAIN), or may be taken over. Not checked: the link, and whether the offer is claimed already.
  * Context: dlend_offers_lock; does not sleep.
  */
 bool dlend_offer_claimable(const struct dlend_offer *offer);
@@ -187,101 +215,113 @@ bool dlend_offer_claimable(const struct dlend_offer *offer);
  * dlend_offer_vm - is the offer reserved for one VM?
  * @offer: (in) offer
  *
- * Context: under dlend_offers_lock.
+ * Context: dlend_offers_lock. Return: true if @offer->now.vm names a mediated device.
  */
 bool dlend_offer_vm(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_state_shown - the word for an offer's state
+ * dlend_offer_state_shown - the word for an offer's state, as people see it
  * @offer: (in) offer
  *
- * Context: under dlend_offers_lock.  Return: as dlend_offer_state_name().
+ * A free device that is reserved for a VM is shown as reserved. Context: dlend_offers_lock. Return:
+ * as dlend_offer_state_name().
  */
 const char *dlend_offer_state_shown(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_taken - is a borrow refused now, and is there no telling for how long?
+ * dlend_offer_taken - would the lender refuse a borrow for a time that nobody here knows?
  * @offer: (in) offer
- * @claim: (in) claim, perhaps not on this offer yet
- * @why: (out) DLEND_REASON_LEN bytes: who has it, if so
+ * @claim: (in) claim that would borrow; it need not be on this offer yet
+ * @why: (out) DLEND_REASON_LEN bytes: who has the device, or why it cannot be borrowed; written
+ *	only if true is returned
  *
- * Context: under dlend_offers_lock.
+ * Context: dlend_offers_lock. Return: false also if the device is being reset.
  */
 bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim *claim, char *why);
 
 /**
- * dlend_offer_alloc - add a new offer to the list, of which only the address is known
+ * dlend_offer_alloc - make an offer of which only the address is known, and add it to the list
  * @addr: (in) device
  *
- * Context: dlend_offers_lock; may sleep. Return: offer, or ERR_PTR(-ENOSPC, -ENOMEM).
+ * If there are too many offers, one whose link is down may be removed for it. Context:
+ * dlend_offers_lock; may sleep. Return: offer, as of dlend_offer_find(); ERR_PTR(-ENOSPC): there
+ * are too many; ERR_PTR(-ENOMEM).
  */
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
 
 /**
- * dlend_offer_update - have a worker show the offer on the bus, or announce it, if that is due
- * @offer: (in) offer
+ * dlend_offer_update - have a worker register or announce an offer, if that is to be done
+ * @offer: (in) offer; it is registered once it is complete, and announced once it is free
  *
  * Context: dlend_offers_lock; does not wait.
  */
 void dlend_offer_update(struct dlend_offer *offer);
 
 /**
- * dlend_offer_note - note what the lender says, and have a worker tell user space
- * @offer: (in) offer
- * @now: (in) who has it
+ * dlend_offer_note - set who has a device, and have a worker send a uevent if that has changed
+ * @offer: (in, out) offer
+ * @now: (in) who has the device, as the lender says
  *
  * Context: dlend_offers_lock; does not wait.
  */
 void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *now);
 
 /**
- * dlend_offer_note_gone - note that an offer's lender has withdrawn it, or its link is down
- * @offer: (in) offer
+ * dlend_offer_note_gone - note that an offer's lender has withdrawn it, or that its link is down
+ * @offer: (in, out) offer
  *
  * Context: as dlend_offer_note().
  */
 void dlend_offer_note_gone(struct dlend_offer *offer);
 
 /**
- * dlend_offer_subscribe - have the lenders at the other end send all their offers
- * @link: link
+ * dlend_offer_subscribe - have the peer send all its offers (DLEND_MSG_SUBSCRIBE)
+ * @link: (in) link to the peer
  *
  * Context: process, may sleep. Return: as dlend_link_post_in().
  */
 int dlend_offer_subscribe(struct dlend_link *link);
 
 /**
- * dlend_offer_kill - the offer ends: a worker removes it
- * @offer: (in) offer that is not claimed, unless the module is being unloaded
+ * dlend_offer_kill - mark an offer as dying, and have a worker unregister and free it
+ * @offer: (in, out) offer. The caller guarantees that it is not claimed, unless the module is being
+ *	unloaded
  *
- * Context: dlend_offers_lock; does not wait.
+ * It is not found any more (dlend_offer_find()). Context: dlend_offers_lock; does not wait.
  */
 void dlend_offer_kill(struct dlend_offer *offer);
 
-/* News of lenders (events.c): the borrower's part of every link. */
+/* The borrower's part of every link (events.c): it handles the messages of lenders. */
 extern struct dlend_link_user dlend_event_user;
 
 /**
- * dlend_lease_return_stray - give back a lease that is not in use here
- * @offer: (in) offer; if its state does not say that this node holds the lease, nothing happens
+ * dlend_lease_return_stray - return a lease that nobody uses here
+ * @offer: (in, out) offer; nothing happens if its state does not say that this node has the lease,
+ *	or if too many leases of it are being returned. The caller guarantees that no claim has or
+ *	asks for a lease of this offer
  *
- * For example one whose grant came too late for its request. Context: dlend_offers_lock; does not
- * wait.
+ * For example a lease whose grant came after its request had timed out. A worker checks once more
+ * that it is not in use, and asks the lender. Context: dlend_offers_lock; does not wait.
  */
 void dlend_lease_return_stray(struct dlend_offer *offer);
 
 /**
- * dlend_lease_block_borrows - this host goes to sleep, or is awake again
- * @on: (in) true: no lease is asked for until this is called with false
+ * dlend_lease_block_borrows - have dlend_lease_borrow() fail while this host is being suspended
+ * @on: (in) true: from now on, it fails with -EAGAIN; false: no more. A borrow that has begun
+ *	before goes on: its claim's borrowing is set
  *
  * Context: any.
  */
 void dlend_lease_block_borrows(bool on);
 
-/** dlend_offer_life_init - make the workqueue. Context: module init. Return: 0, -ENOMEM. */
+/** dlend_offer_life_init - make the offers' workqueue. Context: module init. Return: 0, -ENOMEM. */
 int dlend_offer_life_init(void);
 
-/** dlend_offer_life_exit - remove all offers. Context: module exit. */
+/**
+ * dlend_offer_life_exit - unregister and free all offers, and the workqueue
+ *
+ * The caller guarantees that no link calls the borrower any more. Context: module exit; may sleep.
+ */
 void dlend_offer_life_exit(void);
 
 #endif

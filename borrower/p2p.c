@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Edges: which BAR each borrowed device reaches, and the worker that keeps that as it should be.
+ * Peer-to-peer of borrowed devices: which BAR each of them reaches, and the worker that has lenders
+ * map what should be mapped.
  *
- * From what the members publish, p2p_plan.c says which edges there should be.  One worker makes
- * them: it asks lenders, and users of devices do not wait for it.  Must not know what a lender does
- * with a mapping, nor when a device is borrowed.
+ * Words of this file:
  *
- * A mapping can lead through this node: then it is a slot of the aperture towards the source's
- * lender, mapped to the window to the target's lender.  What this window reaches depends on the
- * target's lease.  So the slot is unmapped before that lease is returned, or a new session begins
- * (dlend_p2p_fence()).
+ * - member: a borrowed device that takes part (struct dlend_p2p_member).  The members of one user,
+ *   which is a VM or this host, reach each other's BARs.
+ * - source, target, s, t: the device that reaches a BAR, and the device whose BAR it is.
+ * - way: a source, a target, and one of the target's BARs (struct dlend_p2p_way).
+ * - edge: a way that is mapped, or should be (struct dlend_edge).
+ * - wish: the mapping of an edge, as it should be or as it is (struct dlend_p2p_wish).
+ * - route: how accesses get from the source to the target: inside one lender, over a link between
+ *   two lenders, or through this node (enum dlend_p2p_route).
+ * - path: how much of one node's aperture towards another node peer-to-peer may use (struct
+ *   dlend_p2p_path).  Each node sends its peers the paths of its own apertures.
+ * - end: an NTB, and where it sits in its host (struct dlend_bridge_end, struct dlend_p2p_end).
+ * - booking: room in an aperture that is reserved for a way (struct dlend_p2p_booking).
+ * - promise: a booking for a way that a clique may tell the guest of.  It stays until the source or
+ *   the target leaves its user.
+ * - grant: the target's lender lets the devices of the source's lender reach a BAR (P2P_GRANT).
+ * - doubt: what speaks against one clique for two devices (struct dlend_p2p_doubt).
  *
- * Only the worker makes and frees edges, so it may look at one without dlend_p2p_lock.
+ * From what the users publish about their members, p2p_plan.c says which edges there should be.
+ * The worker makes them one after the other: it asks lenders.  dlend_p2p_publish() does not wait
+ * for it.  A user that has to wait does so on dlend_p2p_member.wq, until the member is settled.
+ * Must not know what a lender does with a mapping, nor when a device is borrowed.
+ *
+ * An edge may lead through this node: then it has a slot in the aperture towards the source's
+ * lender, mapped to the part of the window that leads to the target's BAR.  What is behind that
+ * part depends on the target's lease.  So dlend_p2p_fence() unmaps the slot before that lease, or
+ * the source's, is returned, and when a session has ended.  (It waits for no peer, as a fence of a
+ * lender does.)
+ *
+ * Edges: only the worker makes, frees and writes them, so it may read them without dlend_p2p_lock.
+ * But dlend_p2p_note_lost() sets @lost, and dlend_p2p_fence() changes @slot and @cookie: the worker
+ * uses these under dlend_p2p_lock.  It also takes the lock to write what sysfs shows.
  */
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -35,31 +59,33 @@ static LIST_HEAD(dlend_p2p_members);
 static LIST_HEAD(dlend_p2p_bookings);
 
 /*
- * What peers tell: which links they have (DLEND_MSG_PEERS), and where the NTBs of these links sit
- * (DLEND_MSG_PLACE).  Cliques depend on where an NTB joins its host's root complex; the bridges
- * above it are for people only.
+ * What peers have sent: which links they have (DLEND_MSG_PEERS), and where the NTBs of these links
+ * sit (DLEND_MSG_PLACE).  Cliques depend on where an NTB joins its host's root complex; the bridges
+ * above the NTB are only shown to people.
  */
 
 #define DLEND_BRIDGE_LINE_MAX	256	/* bytes of a line in sysfs, at most */
-#define DLEND_P2P_PATH_LINE	32
-#define DLEND_P2P_PATHS_MAX	256	/* links of this node and of its peers */
+#define DLEND_P2P_PATH_LINE	32	/* the same, of dlend_p2p_paths_emit() */
+#define DLEND_P2P_PATHS_MAX	256	/* paths of this node and of its peers */
 
-/* The NTB @addr of a peer, at the end of a link. @place.node: the node that it leads to. */
+/* The NTB @addr of a peer. @place: where it sits, and in @place.node the node that it leads to. */
 struct dlend_bridge_end {
 	struct dlend_addr addr;
 	struct dlend_p_place place;
 };
 
 /**
- * struct dlend_p2p_peer - what one peer has told
- * @node: among all
- * @link: to that peer
- * @n: how many links it has
- * @path: these links
- * @coming: how many links of a new list have come, which is not complete yet
- * @next: these links
- * @ends: how many of its NTBs are known
- * @end: these NTBs
+ * struct dlend_p2p_peer - what one peer has sent about its links
+ * @node: in dlend_p2p_peers
+ * @link: the link to that peer, with a reference
+ * @n: number of entries in @path
+ * @path: the peer's paths, one for each of its links
+ * @coming: number of entries in @next
+ * @next: paths of a newer list, of which not all messages have come yet
+ * @ends: number of entries in @end
+ * @end: the peer's NTBs
+ *
+ * All under dlend_p2p_lock.
  */
 struct dlend_p2p_peer {
 	struct list_head node;
@@ -81,6 +107,7 @@ static struct dlend_p2p_peer *dlend_p2p_peer_find(const struct dlend_link *link)
 	return NULL;
 }
 
+/* Find or make the entry of a peer. Return: the entry; it stays under dlend_p2p_lock; or NULL. */
 static struct dlend_p2p_peer *dlend_p2p_peer_get(struct dlend_link *link)
 {
 	struct dlend_p2p_peer *peer = dlend_p2p_peer_find(link);
@@ -111,7 +138,7 @@ void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
 	peer->ends = max(peer->ends, i + 1);
 }
 
-/* The old list counts until the new one is complete. */
+/* A list may take several messages. The old list is in use until the new one is complete. */
 void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
 {
 	unsigned int n = le32_to_cpu(p->count);
@@ -123,7 +150,7 @@ void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p
 		return;
 	if (!p->first)
 		peer->coming = 0;
-	/* A message is missing: the peer tells its list again when it has room. */
+	/* A message is missing: the peer sends its list again when its ring has room. */
 	if (le16_to_cpu(p->first) != peer->coming || peer->coming + n > DLEND_PEERS_MAX)
 		return;
 	for (unsigned int i = 0; i < n; i++)
@@ -193,6 +220,7 @@ int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place)
 	return dlend_root_emit(buf, at, &root);
 }
 
+/* A line about an NTB. @root: as @roots of dlend_bridge_ends_emit(). Return: bytes written. */
 static int dlend_bridge_end_emit(char *buf, int from, const struct dlend_bridge_end *end,
 				 bool root)
 {
@@ -218,13 +246,16 @@ ssize_t dlend_bridge_ends_emit(char *buf, bool roots)
 
 	guard(mutex)(&dlend_p2p_lock);
 	list_for_each_entry(peer, &dlend_p2p_peers, node)
-		/* Whole lines only. */
+		/* Stop where another line might not fit into the page as a whole. */
 		for (i = 0; i < peer->ends && at <= PAGE_SIZE - DLEND_BRIDGE_LINE_MAX; i++)
 			at += dlend_bridge_end_emit(buf, at, &peer->end[i], roots);
 	return at;
 }
 
-/* A user, and what is known of the links between nodes: its own and those of its peers. */
+/*
+ * A user, and the paths and NTBs that this node knows: its own and those of its peers. @user.fabric
+ * points to @path and @end.
+ */
 struct dlend_p2p_view {
 	struct dlend_p2p_user user;
 	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
@@ -242,6 +273,7 @@ static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p
 			     DLEND_P2P_PATHS_MAX);
 }
 
+/* Add the NTB of node @at that leads to node @to. */
 static void dlend_p2p_view_add_end(struct dlend_p2p_view *view, u16 at, u16 to, u16 p2p_domain)
 {
 	struct dlend_p2p_fabric *f = &view->user.fabric;
@@ -250,6 +282,7 @@ static void dlend_p2p_view_add_end(struct dlend_p2p_view *view, u16 at, u16 to, 
 		view->end[f->ends++] = (struct dlend_p2p_end){ at, to, p2p_domain };
 }
 
+/* Add the path and the NTB of one of this node's links; for dlend_links_each(). */
 static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
@@ -261,19 +294,20 @@ static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 	if (!ap || peer == dlend_node_id())
 		return 0;
 	st = dlend_aperture_stat(ap);
+	/* Bytes that peer-to-peer has already, or may still get. */
 	left = min(st.p2p_limit, st.bytes[DLEND_SLOT_P2P] + st.free);
 	dlend_p2p_view_add(arg, &(struct dlend_p2p_path){
 		.from = peer,
 		.to = dlend_node_id(),
 		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
-		.taken = st.p2p_limit - left,	/* by guests' RAM */
+		.taken = st.p2p_limit - left,	/* bytes, by guests' RAM */
 	});
 	if (dlend_root_of_link(link, &root))
 		dlend_p2p_view_add_end(arg, dlend_node_id(), peer, root.p2p_domain);
 	return 0;
 }
 
-/* Read what is known of links now. */
+/* Collect the paths and NTBs that are known now. Takes dlend_p2p_lock. */
 static void dlend_p2p_view_links(struct dlend_p2p_view *view)
 {
 	struct dlend_p2p_peer *peer;
@@ -282,7 +316,7 @@ static void dlend_p2p_view_links(struct dlend_p2p_view *view)
 	view->user.fabric = (struct dlend_p2p_fabric){
 		.self = dlend_node_id(), .path = view->path, .end = view->end,
 	};
-	dlend_links_each(true, dlend_p2p_view_add_own, view);
+	dlend_links_each(true /* links that are up */, dlend_p2p_view_add_own, view);
 	guard(mutex)(&dlend_p2p_lock);
 	list_for_each_entry(peer, &dlend_p2p_peers, node) {
 		for (i = 0; i < peer->n; i++)
@@ -312,7 +346,7 @@ ssize_t dlend_p2p_paths_emit(char *buf)
 
 	if (!view)
 		return -ENOMEM;
-	/* Whole lines only. */
+	/* Stop where another line might not fit into the page as a whole. */
 	for (path = view->path; path < view->path + view->user.fabric.n &&
 	     at < PAGE_SIZE - DLEND_P2P_PATH_LINE; path++)
 		at += sysfs_emit_at(buf, at, "%u %u %llu\n", path->from, path->to,
@@ -321,10 +355,11 @@ ssize_t dlend_p2p_paths_emit(char *buf)
 }
 
 /*
- * The borrowed devices of each user, as their users publish them.
+ * Members: the borrowed devices of each user, as the user publishes them.
  */
 
-static bool dlend_p2p_changed;	/* members, since edges were planned; under dlend_p2p_lock */
+/* A member was published or has left since edges were planned; under dlend_p2p_lock */
+static bool dlend_p2p_changed;
 static struct delayed_work dlend_p2p_dwork;
 static struct workqueue_struct *dlend_p2p_wq;
 
@@ -333,7 +368,10 @@ void dlend_p2p_queue_work(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-/* Collect the user of a member. Return: false if it is too large for the member itself. */
+/*
+ * Collect the devices of the user of @of. Return: false if the user has more than DLEND_P2P_DEVS
+ * devices, and @of is one of those that are left out.
+ */
 static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_user *user)
 {
 	struct dlend_p2p_member *m;
@@ -355,7 +393,8 @@ static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2
 }
 
 /*
- * The same; collect also the peer-to-peer domains, and what other users have booked, for cliques.
+ * As dlend_p2p_collect(); for cliques, collect also the peer-to-peer domains of the devices, and
+ * what other users have booked. Context: also dlend_offers_lock.
  */
 static bool dlend_p2p_view_collect(struct dlend_p2p_view *view,
 				   const struct dlend_p2p_member *of)
@@ -373,8 +412,8 @@ static bool dlend_p2p_view_collect(struct dlend_p2p_view *view,
 }
 
 /*
- * Book a way.  If it is booked already, note a promise there. Context: dlend_p2p_lock.
- * Return: false without memory.
+ * Book room for a way.  If it is booked already, and @want is a promise, make that booking a
+ * promise. Context: dlend_p2p_lock. Return: false without memory.
  */
 static bool dlend_p2p_book(const struct dlend_p2p_booking *want)
 {
@@ -400,7 +439,10 @@ static void dlend_p2p_unbook(struct dlend_p2p_booking *b)
 	kfree(b);
 }
 
-/* The guest may be told of the way from @s to @t: book room for all BARs of @t. */
+/*
+ * A clique may tell the guest that device @s reaches device @t: book room for all BARs of @t, which
+ * stays booked until one of the two leaves.
+ */
 static void dlend_p2p_promise(const struct dlend_p2p_user *user, unsigned int s, unsigned int t)
 {
 	const struct dlend_p2p_dev *target = &user->dev[t];
@@ -422,6 +464,7 @@ static void dlend_p2p_promise(const struct dlend_p2p_user *user, unsigned int s,
 	}
 }
 
+/* Book room for the ways between the device @user->of and all others of its clique. */
 static void dlend_p2p_promise_all(const struct dlend_p2p_user *user)
 {
 	int clique = user->dev[user->of].clique;
@@ -452,6 +495,10 @@ void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_
 }
 DLEND_EXPORT(dlend_p2p_join);
 
+/*
+ * A line that says why device @i and the device @user->of may not be, or are not, in one clique;
+ * nothing if there is no reason. Return: bytes written.
+ */
 static int dlend_p2p_emit_doubt(const struct dlend_p2p_user *user, unsigned int i, char *buf,
 				int at)
 {
@@ -480,7 +527,7 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 	guard(mutex)(&dlend_p2p_lock);
 	if (!m->joined || !dlend_p2p_view_collect(view, m))
 		return 0;
-	/* Whole lines only. */
+	/* Stop where another line might not fit into the page as a whole. */
 	for (i = 0; i < view->user.n &&
 	     at < PAGE_SIZE - DLEND_P2P_DOUBT_LEN - DLEND_NAME_LEN; i++)
 		if (i != view->user.of)
@@ -512,7 +559,7 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 {
 	phys_addr_t phys[DLEND_NUM_BARS];
 
-	/* The windows of a standby's lease open when it takes over. */
+	/* A standby's lease has no BARs yet: they are opened when the standby takes over. */
 	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++)
 		phys[i] = lease ? READ_ONCE(lease->bar[i].phys) : 0;
 	guard(mutex)(&dlend_p2p_lock);
@@ -528,25 +575,30 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 	}
 	memcpy(m->bar_phys, phys, sizeof(phys));
 	m->dev = *dev;
+	/* Until the worker has seen it: dlend_edges_note_settled(). */
 	WRITE_ONCE(m->settled, false);
 	dlend_p2p_changed = true;
 	dlend_p2p_queue_work();
 }
 DLEND_EXPORT(dlend_p2p_publish);
 
-/* Pauses between tries: the first, the one after a lender has unmapped by itself, the longest. */
-#define DLEND_EDGE_RETRY_MIN_MS		50u
-#define DLEND_EDGE_RETRY_LOST_MS	1000u
-#define DLEND_EDGE_RETRY_MAX_MS		30000u
+/* Pauses between two tries to map an edge; each is twice as long as the one before */
+#define DLEND_EDGE_RETRY_MIN_MS		50u	/* the first */
+#define DLEND_EDGE_RETRY_LOST_MS	1000u	/* the one after a lender has unmapped by itself */
+#define DLEND_EDGE_RETRY_MAX_MS		30000u	/* the longest */
 
-/* A failure that ends sooner than this is not logged. */
+/*
+ * -EAGAIN is logged only when the pause is longer than this: before, it is likely to end by itself.
+ * Other failures are logged at once (dlend_edge_log_failure()).
+ */
 #define DLEND_EDGE_QUIET_MS		1000u
 
 /**
  * struct dlend_edge_end - a device at one end of an edge, and what a message to its lender needs
- * @ref: session of the link to its lender
+ * @ref: session of the link to its lender, with a reference; no link: nothing is mapped, nor being
+ *	mapped
  * @addr: device
- * @epoch: of its lease
+ * @epoch: number of its lease under which the edge is mapped, or is being mapped
  */
 struct dlend_edge_end {
 	struct dlend_session_ref ref;
@@ -556,22 +608,27 @@ struct dlend_edge_end {
 
 /**
  * struct dlend_edge - a BAR that a device shall reach, or reaches already
- * @node: among all
- * @s: the device that reaches; session and lease are those of @have
- * @t: the device whose BAR it is; session and lease are those of @have
- * @bar: which BAR
- * @want: mapping, as it should be
- * @have: mapping, as it is
- * @route: of @have, or the next one to try
- * @granted: the target's lender was asked to grant the BAR to the source's lender
- * @lost: the source's lender has unmapped it by itself
- * @logged: the log has what is wrong
- * @ap: our aperture towards the source's lender; NULL: not in use
- * @slot: in @ap; NULL: none
- * @cookie: of the slot's quarantine
- * @err: of the last try
+ * @node: in dlend_edges
+ * @s: the source. When a try to map @want begins, session and epoch are set to those of @want; they
+ *	stay while the edge is mapped
+ * @t: the target, in the same way
+ * @bar: which BAR of the target
+ * @want: the mapping as it should be
+ * @have: the mapping as it is; if @have.on is false, the last one that was tried or unmapped
+ * @route: of the last mapping that was tried
+ * @granted: the target's lender has granted the BAR to the source's lender, or may have: its answer
+ *	was late
+ * @lost: the source's lender has unmapped the edge by itself; under dlend_p2p_lock
+ * @logged: the failure to map @want is in the log
+ * @ap: this node's aperture towards the source's lender, if the edge leads through this node; else
+ *	NULL. Not cleared when the slot is closed
+ * @slot: a slot in @ap; NULL: none, or dlend_p2p_fence() has closed it. Under dlend_p2p_lock
+ * @cookie: of the closed slot, whose offsets are in quarantine; 0: none. Under dlend_p2p_lock
+ * @err: -errno of the last try to map; -ECONNRESET: the edge was lost; 0: none has failed
  * @retry_at: time of the next try, in jiffies
- * @retry_ms: the pause before it, longer each time; 0: no try has failed
+ * @retry_ms: milliseconds of the pause before it; 0: no try to map @want has failed
+ *
+ * Locks: see the top of this file.
  */
 struct dlend_edge {
 	struct list_head node;
@@ -590,7 +647,7 @@ struct dlend_edge {
 
 static LIST_HEAD(dlend_edges);
 
-/* The member at one end of an edge, if it still has the lease that the edge is for; or NULL. */
+/* Return: the member at one end of an edge, if it still has the lease @end->epoch; or NULL. */
 static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_end *end)
 {
 	struct dlend_p2p_member *m;
@@ -604,12 +661,15 @@ static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_en
 
 /* Slots of edges that lead through this node */
 
-/* When this returns, nothing gets through the slot any more. */
+/*
+ * Unmap the slot of an edge that leads through this node: no access gets through it when this
+ * returns. Its offsets stay in quarantine, as the source's lender may still have mapped them.
+ */
 static void dlend_edge_close_slot(struct dlend_edge *e)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
 	if (e->slot)
-		e->cookie = dlend_slot_free(e->slot, false);
+		e->cookie = dlend_slot_free(e->slot, false /* not acked */);
 	e->slot = NULL;
 }
 
@@ -625,6 +685,11 @@ void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch)
 }
 DLEND_EXPORT(dlend_p2p_fence);
 
+/*
+ * Map a slot of the aperture towards the source's lender to the target's BAR, for a route through
+ * this node. Takes dlend_p2p_lock. Return: 0; -ENOTCONN a lease or a session is over, or the
+ * target's BAR is out of reach; or as dlend_slot_alloc(), dlend_slot_map_phys().
+ */
 static int dlend_edge_open_slot(struct dlend_edge *e)
 {
 	struct dlend_p2p_member *target;
@@ -651,9 +716,9 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
 		.mmio = true,
 	});
-	/* No lender knows the slot: it can be used again at once. */
+	/* No lender knows the slot, so its offsets need no quarantine. */
 	if (ret)
-		dlend_slot_free(slot, true);
+		dlend_slot_free(slot, true /* acked */);
 	else
 		e->slot = slot;
 	return ret;
@@ -661,6 +726,10 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 
 /* Asking lenders: done by the worker, without dlend_p2p_lock */
 
+/*
+ * Ask the source's lender to map or unmap. @type: DLEND_MSG_P2P_MAP or DLEND_MSG_P2P_UNMAP. Return:
+ * 0; -ENOTCONN also if the slot was closed meanwhile; or as dlend_link_call_in().
+ */
 static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dlend_p2p_wish *wish)
 {
 	struct dlend_p_p2p *p;
@@ -684,6 +753,10 @@ static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dl
 	return dlend_link_call_in(&e->s.ref, &req, NULL, 0);
 }
 
+/*
+ * Ask the target's lender to grant the BAR to the node of the source, or to end that grant. @type:
+ * DLEND_MSG_P2P_GRANT or DLEND_MSG_P2P_UNGRANT. Return: as dlend_link_call_in().
+ */
 static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
 {
 	struct dlend_p_p2p_grant *p;
@@ -695,7 +768,7 @@ static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
 	return dlend_link_call_in(&e->t.ref, &req, NULL, 0);
 }
 
-/* One grant serves all devices of a lender.  Does another edge need the grant of this one? */
+/* One grant is for all devices of the source's lender.  Does another edge use that of @e? */
 static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 {
 	const struct dlend_edge *other;
@@ -709,9 +782,11 @@ static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 	return false;
 }
 
-/* Room in windows */
+/* Room in apertures */
 
-/* Describe the room that an edge takes in a window. Return: false if it takes none. */
+/*
+ * Describe the room in an aperture that an edge takes by its route. Return: false if it takes none.
+ */
 static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking *b)
 {
 	*b = (struct dlend_p2p_booking){
@@ -720,7 +795,11 @@ static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking
 	return dlend_p2p_booking_set_aperture(b, dlend_node_id(), e->route);
 }
 
-/* Book room, unless it is booked by a promise.  What others were promised must stay free. */
+/*
+ * Book the room that an edge takes, unless it is booked already.  The promises of other users must
+ * stay free. Takes dlend_p2p_lock. Return: 0; -ENOTCONN a lease is over; -ENOBUFS there is too
+ * little room beside the promises of other users; -ENOMEM.
+ */
 static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
 	struct dlend_p2p_member *source;
@@ -730,7 +809,10 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 		return 0;
 	guard(mutex)(&dlend_p2p_lock);
 	source = dlend_edge_end_member(&e->s);
-	/* When a device leaves its VM, its bookings end. */
+	/*
+	 * Otherwise the booking would stay: dlend_p2p_leave() has ended those of a device that
+	 * left.
+	 */
 	if (!source || !dlend_edge_end_member(&e->t))
 		return -ENOTCONN;
 	want.user = source->user;
@@ -742,8 +824,11 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 }
 
 /*
- * Give up what was taken for a mapping that is not there any more.  @acked: the source's lender
- * maps nothing in the slot.  If not, the slot stays in quarantine until the next session.
+ * Give up what was taken for a mapping that is not there any more: the slot, the grant, the
+ * booking.
+ * @acked: true: the source's lender has said that nothing is mapped to the slot, or it was never
+ * told of the slot. false: that is not known, so the slot's offsets stay in quarantine until the
+ * next session.
  */
 static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 {
@@ -770,7 +855,7 @@ static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 		dlend_p2p_unbook(b);
 }
 
-/* No lender reports this mapping lost from now on (dlend_p2p_note_lost()). */
+/* Drop the sessions: dlend_p2p_note_lost() does not find this edge from now on. */
 static void dlend_edge_drop_ends(struct dlend_edge *e)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -779,6 +864,7 @@ static void dlend_edge_drop_ends(struct dlend_edge *e)
 	dlend_session_drop(&e->t.ref);
 }
 
+/* Set the time of the next try to map. @ms: 0: at once, and the last try has not failed. */
 static void dlend_edge_retry_in(struct dlend_edge *e, unsigned int ms)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -786,6 +872,7 @@ static void dlend_edge_retry_in(struct dlend_edge *e, unsigned int ms)
 	e->retry_at = jiffies + msecs_to_jiffies(ms);
 }
 
+/* Unmap an edge that is mapped, or that the source's lender has reported lost. */
 static void dlend_edge_unmap(struct dlend_edge *e)
 {
 	char name[DLEND_NAME_LEN];
@@ -793,14 +880,17 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	int ret = 0;
 
 	/*
-	 * If the source's lease is over, nothing is mapped under it any more.  But if a slot is in
-	 * use, only the source's lender can say that nothing leads there: so ask it.  Ask it even
-	 * if it has said that a mapping is lost: that may have been the one before this.
+	 * Ask the source's lender to unmap, unless the source's lease is over: then the lender has
+	 * unmapped everything, or does so by itself.  But if the edge has a slot here, ask in any
+	 * case: the slot's offsets may be used again only after the lender has said that nothing is
+	 * mapped to them.  Ask also if the lender has reported a mapping lost: that report may have
+	 * been about an earlier mapping of this edge.
 	 */
 	scoped_guard(mutex, &dlend_p2p_lock)
 		ask = ask || dlend_edge_end_member(&e->s);
 	if (ask)
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->have);
+	/* The lender has no such mapping, or no such lease any more: nothing is mapped. */
 	if (ret == -ENOENT || ret == -ESTALE || ret == -ENODEV)
 		ret = 0;
 	if (ret && ret != -ENOTCONN)
@@ -818,6 +908,10 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	dlend_edge_drop_ends(e);
 }
 
+/*
+ * Map an edge by the route @e->route; on an error, everything is undone. Return: 0; or the error of
+ * the first step that has failed: dlend_edge_book(), the grant, the slot, the map.
+ */
 static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
 	int ret = dlend_edge_book(e, fabric);
@@ -834,14 +928,17 @@ static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *f
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_MAP, &e->want);
 	if (!ret)
 		return 0;
-	/* The lender may have mapped it, and only its answer is late. */
+	/* The lender may have mapped it, and only its answer is late: have it unmap. */
 	if (ret == -ETIMEDOUT)
 		dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->want);
 	dlend_edge_undo(e, ret != -ETIMEDOUT);
 	return ret;
 }
 
-/* Is another route worth a try after @err?  It is not, if the address is the problem. */
+/*
+ * May another route succeed after @err?  It may if a window, a link or a grant was the reason; it
+ * may not if the BAR's address or a lease was.
+ */
 static bool dlend_edge_worth_detour(int err)
 {
 	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOBUFS ||
@@ -862,7 +959,11 @@ static const char * const dlend_p2p_why_text[] = {
 	[DLEND_P2P_OVER_BAR] = "placed over another BAR",
 };
 
-/* Log a failure once, and only if it does not end by itself in a moment. */
+/*
+ * Log why an edge cannot be mapped, once for each @want.  Failures that end by themselves are not
+ * logged: the link or the lease is over (what follows then is logged elsewhere), or -EAGAIN for a
+ * short time.
+ */
 static void dlend_edge_log_failure(struct dlend_edge *e)
 {
 	char from[DLEND_NAME_LEN], to[DLEND_NAME_LEN];
@@ -879,6 +980,10 @@ static void dlend_edge_log_failure(struct dlend_edge *e)
 		 e->want.gpa, dlend_p2p_route_name[e->route], e->err, what, todo);
 }
 
+/*
+ * Set the session and the epoch of one end, for a try to map. Return: false if the member has not
+ * the lease @epoch any more.
+ */
 static bool dlend_edge_end_take(struct dlend_edge_end *end, u32 epoch)
 {
 	struct dlend_p2p_member *m;
@@ -892,6 +997,7 @@ static bool dlend_edge_end_take(struct dlend_edge_end *end, u32 epoch)
 	return true;
 }
 
+/* Map @e->want: by the best route, and if that fails by the others. */
 static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
 	enum dlend_p2p_route route = dlend_p2p_route(fabric, e->s.addr.lender, e->t.addr.lender);
@@ -918,7 +1024,7 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 		ret = 0;
 	}
 	guard(mutex)(&dlend_p2p_lock);
-	/* Of several failures, report this one: it ends when another VM does. */
+	/* Of several routes' failures, show this one: it ends when another VM gives room back. */
 	e->err = ret && booked ? -ENOBUFS : ret;
 	e->have = e->want;
 	e->have.on = !ret;
@@ -947,7 +1053,10 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
-/* Note whether, and where, the device @user->of shall reach a BAR of the device @t. */
+/*
+ * Set @want of the edge from the device @user->of to a BAR of device @t, if it should be mapped.
+ * Under dlend_p2p_lock.
+ */
 static void dlend_edge_want(const struct dlend_p2p_user *user, unsigned int t, unsigned int bar)
 {
 	const struct dlend_p2p_dev *source = &user->dev[user->of], *target = &user->dev[t];
@@ -975,7 +1084,7 @@ static void dlend_edge_want(const struct dlend_p2p_user *user, unsigned int t, u
 	e->want = wish;
 }
 
-/* Is the edge as it should be, or did a try fail? */
+/* Is the edge as it should be, or has a try to map it failed? */
 static bool dlend_edge_settled(const struct dlend_edge *e)
 {
 	enum dlend_p2p_step step = dlend_p2p_step(&e->want, &e->have);
@@ -983,7 +1092,10 @@ static bool dlend_edge_settled(const struct dlend_edge *e)
 	return step == DLEND_P2P_KEEP ? !e->lost : step == DLEND_P2P_MAP && e->retry_ms;
 }
 
-/* Wake those who wait until a device reaches all that it shall reach. */
+/*
+ * For each member, note whether all edges of which it is the source are settled, and wake those who
+ * wait for that (dlend_p2p_member.wq).
+ */
 static void dlend_edges_note_settled(void)
 {
 	struct dlend_p2p_member *m;
@@ -1004,7 +1116,7 @@ static void dlend_edges_note_settled(void)
 	}
 }
 
-/* Work out what should be mapped, from what the members publish. */
+/* Set @want of all edges, from what was published about the members. Under dlend_p2p_lock. */
 static void dlend_edges_want(struct dlend_p2p_user *user)
 {
 	struct dlend_p2p_member *m;
@@ -1024,9 +1136,10 @@ static void dlend_edges_want(struct dlend_p2p_user *user)
 }
 
 /*
- * The next edge to unmap (its @have is on) or to map, or NULL.  Edges that are not wanted are
- * freed.
- * @ms: (out) if there is none: milliseconds until the next try of one; 0: none is to be tried.
+ * Return: the next edge to unmap (@have.on is true) or to map (it is false); NULL: there is none
+ * now.  Edges that are neither wanted nor mapped are freed.
+ * @user: memory to work with.
+ * @ms: (out) written if there is none: milliseconds until an edge is to be tried again; 0: never.
  */
 static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned int *ms)
 {
@@ -1034,7 +1147,7 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned
 	unsigned long now;
 
 	guard(mutex)(&dlend_p2p_lock);
-	/* Not at each step: it takes long, and others wait for the lock. */
+	/* Only after a change: it takes long, and others wait for the lock. */
 	if (dlend_p2p_changed)
 		dlend_edges_want(user);
 	dlend_edges_note_settled();
@@ -1060,6 +1173,7 @@ static struct dlend_edge *dlend_edges_next(struct dlend_p2p_user *user, unsigned
 	return NULL;
 }
 
+/* The worker: unmap and map edges until there is nothing to do. */
 static void dlend_edges_work(struct work_struct *work)
 {
 	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
@@ -1095,6 +1209,7 @@ void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *sourc
 
 /* What devices reach, for sysfs */
 
+/* A line about a BAR of device @t, at @at of the page @buf. Return: the end of the line in @buf. */
 static int dlend_edge_emit(const struct dlend_p2p_user *user, unsigned int t, unsigned int bar,
 			   char *buf, int at)
 {
@@ -1137,7 +1252,7 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 		/* That a device reaches its own BARs is not shown. */
 		for (bar = 0; bar < DLEND_NUM_BARS && t != user->of; bar++) {
 			len = dlend_edge_emit(user, t, bar, buf, at);
-			/* Whole lines only. */
+			/* A line that would be cut at the end of the page is left out. */
 			if (len < PAGE_SIZE - 1)
 				at = max(at, len);
 		}
@@ -1149,7 +1264,7 @@ DLEND_EXPORT(dlend_p2p_emit);
 int dlend_p2p_init(void)
 {
 	INIT_DELAYED_WORK(&dlend_p2p_dwork, dlend_edges_work);
-	/* A mapping may be needed by a disk to which this host writes its memory out. */
+	/* WQ_MEM_RECLAIM: this host's swap or writeback may go to a borrowed disk. */
 	dlend_p2p_wq = alloc_ordered_workqueue("dlend-p2p", WQ_MEM_RECLAIM);
 	return dlend_p2p_wq ? 0 : -ENOMEM;
 }
@@ -1158,6 +1273,10 @@ void dlend_p2p_exit(void)
 {
 	struct dlend_p2p_peer *peer, *next;
 
+	/*
+	 * No member is left, so this run unmaps all edges.  If it had no memory, it has queued
+	 * itself once more, with a delay: cancel that.
+	 */
 	dlend_p2p_queue_work();
 	flush_delayed_work(&dlend_p2p_dwork);
 	cancel_delayed_work_sync(&dlend_p2p_dwork);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who reaches whose BARs, and by which way; how much room in windows is booked for that; and who
- * may be told of it (cliques).
+ * Peer-to-peer of a VM's borrowed devices, as pure logic: which of them reach whose BARs, and by
+ * which route; how much room in apertures is booked for that; and which devices may be in one
+ * clique.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -13,7 +14,7 @@
 
 #define PAGE_BYTES	4096ull
 
-/* Does another BAR of the VM that is decoded overlap this one? */
+/* Does another BAR of the VM's devices that decode their BARs overlap @bar? */
 static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 			       const struct dlend_p2p_bar *bar)
 {
@@ -72,6 +73,10 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 	return want->on ? DLEND_P2P_MAP : DLEND_P2P_KEEP;
 }
 
+/*
+ * Bytes of the aperture of node @to for node @from that peer-to-peer may use; of several paths, the
+ * least counts. @left: true: without what others have there. Return: 0 if no path is known.
+ */
 static u64 dlend_p2p_path_bytes(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
 {
 	u64 least = U64_MAX, bytes;
@@ -92,7 +97,7 @@ u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 	return dlend_p2p_path_bytes(f, from, to, false);
 }
 
-/* The part of it that one VM may use. */
+/* Bytes of that room that one VM may use: what others have is left out, unless @f->alone is set. */
 static u64 dlend_p2p_room_for_vm(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
 	return dlend_p2p_path_bytes(f, from, to, !f->alone);
@@ -102,7 +107,7 @@ enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u1
 {
 	if (s == t)
 		return DLEND_P2P_LOCAL;
-	/* This node has a link to the lender of every device that it has borrowed. */
+	/* This node has a link to the lender of each device that it has borrowed. */
 	if (s == f->self || t == f->self || dlend_p2p_room(f, s, t))
 		return DLEND_P2P_LENDERS;
 	return DLEND_P2P_BORROWER;
@@ -116,6 +121,7 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 	return DLEND_P2P_NONE;
 }
 
+/* Bytes of all BARs of a device. */
 static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 {
 	u64 sum = 0;
@@ -126,7 +132,8 @@ static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 }
 
 /*
- * Do all BARs of node @to fit into its window for node @from?  One slot serves all devices there.
+ * Do all BARs of the VM's devices in node @to fit into the aperture that node @to has for node
+ * @from?  A BAR has one slot there, for all devices of node @from.
  */
 static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 				   const struct dlend_p2p_dev *dev, unsigned int n, u16 from,
@@ -140,7 +147,10 @@ static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 	return sum <= dlend_p2p_room_for_vm(f, from, to);
 }
 
-/* The way from node @s to node @t, if this node's own windows are wide enough. */
+/*
+ * The best route from node @s to node @t. The route over the link between the two is taken only if
+ * its aperture has room; whether there is room on the route through this node is not checked here.
+ */
 static enum dlend_p2p_route dlend_p2p_choose_route(const struct dlend_p2p_fabric *f,
 						   const struct dlend_p2p_dev *dev, unsigned int n,
 						   u16 s, u16 t)
@@ -152,7 +162,10 @@ static enum dlend_p2p_route dlend_p2p_choose_route(const struct dlend_p2p_fabric
 	return route;
 }
 
-/* Do all BARs fit that devices of node @from reach through this node?  Each needs its own slots. */
+/*
+ * Do all BARs that devices of node @from reach through this node fit into this node's aperture for
+ * node @from?  Each device needs slots of its own.
+ */
 static bool dlend_p2p_detour_is_wide(const struct dlend_p2p_fabric *f,
 				     const struct dlend_p2p_dev *dev, unsigned int n, u16 from)
 {
@@ -235,13 +248,13 @@ struct dlend_p2p_booking *dlend_p2p_booking_find(const struct list_head *list,
 	return NULL;
 }
 
-/* A booking whose slot serves @like, too. */
+/* Return: a booking whose slot is also used for @like; NULL: @like needs a slot of its own. */
 static struct dlend_p2p_booking *dlend_p2p_booking_shared(const struct list_head *list,
 							  const struct dlend_p2p_booking *like)
 {
 	struct dlend_p2p_booking *b;
 
-	/* Through this node, each device has a slot of its own. */
+	/* On the route through this node, each device has slots of its own. */
 	if (like->to != like->t.lender)
 		return NULL;
 	list_for_each_entry(b, list, node)
@@ -311,12 +324,15 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
  * Cliques: see dlend/p2p_plan.h.
  */
 
-/* Where transfers enter or leave the root complex of a node; @to as in struct dlend_p2p_doubt. */
+/*
+ * Where transfers enter or leave the root complex of a node. @to: node that the NTB there leads to;
+ * 0: it is a device. @p2p_domain: peer-to-peer domain; 0: none, or not known.
+ */
 struct dlend_p2p_port {
 	u16 to, p2p_domain;
 };
 
-/* The NTB of node @at that leads to node @to.  Island 0: the node does not say. */
+/* The NTB of node @at that leads to node @to. Peer-to-peer domain 0: node @at has not sent it. */
 static struct dlend_p2p_port dlend_p2p_port_to(const struct dlend_p2p_fabric *f, u16 at, u16 to)
 {
 	const struct dlend_p2p_end *end = f->end;
@@ -326,7 +342,7 @@ static struct dlend_p2p_port dlend_p2p_port_to(const struct dlend_p2p_fabric *f,
 	return (struct dlend_p2p_port){ to, end < f->end + f->ends ? end->p2p_domain : 0 };
 }
 
-/* Does node @node allow the way from @in to @out? */
+/* Does node @node pass transfers on from @in to @out? If not, the doubt says why. */
 static struct dlend_p2p_doubt dlend_p2p_doubt_of_node(u16 node, struct dlend_p2p_port in,
 						      struct dlend_p2p_port out)
 {
@@ -339,7 +355,11 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_node(u16 node, struct dlend_p2p
 	return doubt;
 }
 
-/* From @s to @t over @n nodes, each of which has a link to the next one. */
+/*
+ * Do all nodes on a route pass transfers on?  The route leads from device @s, which is in the first
+ * of the @n nodes @node, to device @t in the last one; each node has a link to the next one.
+ * Return: the first doubt.
+ */
 static struct dlend_p2p_doubt dlend_p2p_doubt_of_way(const struct dlend_p2p_fabric *f,
 						     const struct dlend_p2p_dev *s,
 						     const struct dlend_p2p_dev *t,
@@ -359,6 +379,7 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_way(const struct dlend_p2p_fabr
 	return dlend_p2p_doubt_of_node(node[0], in, out);
 }
 
+/* What speaks against transfers from device @s to device @t? */
 static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fabric *f,
 						      const struct dlend_p2p_dev *dev,
 						      unsigned int n, unsigned int s,
@@ -394,6 +415,7 @@ struct dlend_p2p_doubt dlend_p2p_doubt(const struct dlend_p2p_fabric *f,
 	return doubt.kind == DLEND_P2P_SURE ? dlend_p2p_doubt_one_way(f, dev, n, b, a) : doubt;
 }
 
+/* Name the two places that a node may not connect. */
 static void dlend_p2p_doubt_where(const struct dlend_p2p_doubt *doubt, char *where, size_t size)
 {
 	u16 in = doubt->to[0], out = doubt->to[1];
@@ -428,6 +450,7 @@ const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text
 	return text;
 }
 
+/* Does nothing speak against peer-to-peer between @a and @b, there and back? */
 static bool dlend_p2p_sure(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 			   unsigned int n, unsigned int a, unsigned int b)
 {

@@ -12,8 +12,16 @@
 #include <dlend/types.h>
 
 /*
- * The device @s shall reach a BAR of the device @t by @route (enum dlend_p2p_route). @what: "map",
- * with the lenders' answer; "unmap"; or "lost": a lender has unmapped it by itself.
+ * A try to map a BAR of the device @t for the device @s, or its unmapping, has ended. @gpa, @size:
+ * where the BAR's user has placed the BAR, and bytes of it. @route: 0 none, 1 both devices are in
+ * one lender, 2 over the link between the two lenders, 3 through this node (enum dlend_p2p_route).
+ * There is a "map" event for each route that is tried. What @err means depends on @what:
+ *
+ * - "map": 0: @s reaches the BAR. Else why not by this route: the error of the lender that has
+ *   refused or not answered, or this node's own (-ENOBUFS, -ENOSPC: there is no room).
+ * - "unmap": @s shall not reach the BAR any more. 0: @s does not. Else what the lender of @s has
+ *   answered.
+ * - "lost": the lender of @s has unmapped the BAR by itself before. @err as of "unmap".
  */
 TRACE_EVENT(dlend_p2p,
 	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,
@@ -49,7 +57,12 @@ TRACE_EVENT(dlend_p2p,
 		  __entry->err)
 );
 
-/* A lease was returned; @err: 0 if the lender has said that it has the device back. */
+/*
+ * This node has ended a lease. @err: 0: the lender has said that it has the device back.
+ * -ENOTCONN: the link is down, so the lender takes it back by itself. Otherwise the lender has
+ * refused, or not answered (-ETIMEDOUT, after several tries): the lease is over here all the same,
+ * and its slots stay in quarantine until the next session.
+ */
 TRACE_EVENT(dlend_return,
 	TP_PROTO(u16 lender, u16 bdf, u32 epoch, int err),
 	TP_ARGS(lender, bdf, epoch, err),
