@@ -2,10 +2,10 @@
 /*
  * Whether a device falls silent when its guest stands still: see drain.h.
  *
- * A disk ends the commands that it has, and interrupts for each.  Frames of a network come without
- * end, but their senders send them again if they are lost.
+ * A disk completes its outstanding commands, and interrupts for each.  Frames of a network come
+ * without end, but their senders send them again if they are lost.
  *
- * This file knows classes of devices; neither devices nor clocks.
+ * Pure logic: class codes and times come from the caller.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -20,7 +20,9 @@
 
 enum lend_drain lend_drain_kind(u32 class)
 {
-	/* Its peers write into the guest's memory, and rely on what the device acknowledges. */
+	/*
+	 * RDMA: remote hosts write into the guest's memory, and rely on the device's acknowledges.
+	 */
 	if (class >> 8 == LEND_CLASS_INFINIBAND)
 		return LEND_NEVER;
 	if (class >> 8 == LEND_CLASS_USB)

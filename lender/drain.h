@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Whether a device falls silent when its guest stands still. Pure logic. */
+/*
+ * Whether a device falls silent, so that its lease can move to another node without a reset, when
+ * its guest stands still: its vCPUs do not run, and give the device no new commands. Pure logic.
+ */
 #ifndef DLEND_LENDER_DRAIN_H
 #define DLEND_LENDER_DRAIN_H
 
@@ -7,27 +10,29 @@
 
 /* What a device does while its guest stands still. */
 enum lend_drain {
-	LEND_DRAINS,	/* it ends what it was asked to do, and then does nothing: disks */
-	LEND_CUT,	/* it never ends, and its users make up for losses: networks, sound */
-	LEND_TRIED,	/* it never ends; whether it survives a loss has to be tried: USB */
-	LEND_NEVER,	/* it never ends, and no driver survives a loss: GPUs, the rest */
+	LEND_DRAINS,	/* it completes its outstanding commands, and is silent then: disks */
+	LEND_CUT,	/* never silent; its users make up for lost transfers: networks, sound */
+	LEND_TRIED,	/* never silent; some models survive lost transfers, others do not: USB */
+	LEND_NEVER,	/* never silent; drivers do not survive lost transfers: GPUs, the rest */
 };
 
 /**
  * lend_drain_kind - what a device does while its guest stands still
  * @class: (in) 24 bits: base class, sub-class, interface
  *
- * Context: any. Return: what a device of that class does.
+ * Context: any.
+ * Return: what a device of that class does.
  */
 enum lend_drain lend_drain_kind(u32 class);
 
 /**
  * lend_drain_moves - may a device move to another node with its VM?
- * @kind: (in) what it does
- * @forced: (in) the administrator who moves the VM accepts losses
- * @tried: (in) an administrator has tried this model
+ * @kind: (in) what it does while its guest stands still
+ * @forced: (in) the administrator who moves the VM accepts lost transfers
+ * @tried: (in) the administrator has listed this model in cut_models
  *
- * Context: any. Return: it may.
+ * Context: any.
+ * Return: true: it may.
  */
 bool lend_drain_moves(enum lend_drain kind, bool forced, bool tried);
 
@@ -37,15 +42,16 @@ bool lend_drain_moves(enum lend_drain kind, bool forced, bool tried);
  * @vendor: (in) PCI vendor
  * @device: (in) PCI device
  *
- * Context: any. Return: 1: it is there; 0: it is not; -EINVAL: this is no such list.
+ * Context: any.
+ * Return: 1: the list has the model; 0: it does not; -EINVAL: @list does not have that form.
  */
 int lend_models_find(const char *list, u16 vendor, u16 device);
 
 /**
  * struct lend_silence - how long a device has been silent; all zero at first
- * @fired: interrupts that had come when it was looked at last
- * @since_us: when that number had changed last
- * @begun: it was looked at before
+ * @fired: number of interrupts at the last lend_silence_look()
+ * @since_us: time of the first lend_silence_look() with this number
+ * @begun: lend_silence_look() was called before
  */
 struct lend_silence {
 	u64 fired;
@@ -54,12 +60,13 @@ struct lend_silence {
 };
 
 /**
- * lend_silence_look - look at a device
+ * lend_silence_look - note how many interrupts a device has sent
  * @s: (in, out) silence
- * @fired: (in) interrupts that have come
- * @now_us: (in) time, of any clock that does not go back
+ * @fired: (in) number of interrupts so far
+ * @now_us: (in) time in microseconds, of any monotonic clock
  *
- * Context: any. Return: microseconds since the last interrupt, or since the first look.
+ * Context: any; the caller serialises.
+ * Return: microseconds since the call that first saw this number of interrupts.
  */
 u64 lend_silence_look(struct lend_silence *s, u64 fired, u64 now_us);
 

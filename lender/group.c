@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which functions are bound to dlend-lender, which groups they form, and which groups belong to one
- * set.  This file knows nothing of what happens to a lease.
+ * set.  This file gives events to the state machine of leases (lease_sm.c), because that needs the
+ * set lock; what follows from an event is done by the callers (lease.c).
  */
 #include <linux/iommu.h>
 #include <linux/slab.h>
@@ -14,27 +15,28 @@
 
 /*
  * Sets: groups that belong together, and that only one node may have at a time.  A node that has
- * one member keeps the others from all other nodes: each other member's lease says which nodes may
- * borrow a member (lend_hold_keeper()).
+ * one member keeps all other nodes from borrowing the others: lend_hold_keeper() says of one member
+ * which nodes may borrow the other members.
  *
  * A set takes no group away from a node.  A fence takes the set lock, too: so the lock is held for
- * no longer than it takes to look at all members.
+ * no longer than it takes to visit all members of all sets once.
  */
 
 /*
- * The set lock: guards lend_group.set of all groups.  Their leases change under the group lock and
- * under this one, so either is enough to read one.
+ * The set lock: guards lend_set_members, and lend_group.set of all groups.  A lease changes under
+ * both its group lock and this lock, so one of the two is enough to read it.
  */
 static DEFINE_MUTEX(lend_set_lock);
+/* Groups that are in a set, of all sets; by lend_member.node. */
 static LIST_HEAD(lend_set_members);
 
-/* Set lock. */
+/* Are two groups in one set?  Set lock. */
 static bool lend_set_has_both(const struct lend_group *a, const struct lend_group *b)
 {
 	return a != b && !strcmp(a->set.name, b->set.name);
 }
 
-/* The node that the other members keep @group for; 0: @node may have it.  Set lock. */
+/* The node for which the other members of its set keep @group; 0: @node may have it.  Set lock. */
 static u16 lend_set_keeper(const struct lend_group *group, u16 node)
 {
 	const struct lend_group *other;
@@ -48,7 +50,10 @@ static u16 lend_set_keeper(const struct lend_group *group, u16 node)
 	return DLEND_NODE_NONE;
 }
 
-/* Nodes have to be told of the other members.  Set lock.  Return: there are others. */
+/*
+ * Mark all other members of the set stale: their states have to be announced again.  Set lock.
+ * Return: there are others.
+ */
 static bool lend_set_mark_others(const struct lend_group *group)
 {
 	struct lend_group *other;
@@ -142,16 +147,19 @@ bool lend_set_take_stale(struct lend_group *group)
  * references that keep functions and groups alive.
  */
 
-/* 2025-01-01: epochs have 32 bits, and must not repeat when the module is loaded again. */
+/*
+ * Seconds from 1970 to 2025-01-01.  Epochs begin at a number that grows with the time of day, so
+ * that they do not repeat when the module is loaded again.
+ */
 #define LEND_EPOCH_ORIGIN	1735689600
 
 struct workqueue_struct *lend_wq;
 
-/* The registry lock: guards the variables below.  Code that holds it waits for nothing. */
+/* The registry lock: guards the three variables below.  Code that holds it waits for nothing. */
 static DEFINE_MUTEX(lend_registry_lock);
 static LIST_HEAD(lend_registry_groups);
 static LIST_HEAD(lend_registry_fns);
-/* No epoch of a group that is gone is above it; 0: no group has gone yet. */
+/* The largest epoch that a group had which is gone by now; 0: no group has gone yet. */
 static u32 lend_registry_epoch_floor;
 
 static void lend_group_release(struct kref *ref)
@@ -232,7 +240,7 @@ void lend_fns_put(struct lend_fn **all, unsigned int count)
 	kfree(all);
 }
 
-/* Registry lock. */
+/* The group of an IOMMU group, or NULL; no reference is taken.  Registry lock. */
 static struct lend_group *lend_group_find(const struct iommu_group *iommu)
 {
 	struct lend_group *group;
@@ -243,7 +251,7 @@ static struct lend_group *lend_group_find(const struct iommu_group *iommu)
 	return NULL;
 }
 
-/* Registry lock. */
+/* Make a group, and add it to the list, which has the only reference.  Registry lock. */
 static struct lend_group *lend_group_new(struct iommu_group *iommu, unsigned int members,
 					 void (*init)(struct lend_group *group))
 {
@@ -265,7 +273,7 @@ static struct lend_group *lend_group_new(struct iommu_group *iommu, unsigned int
 	return group;
 }
 
-/* Group lock, registry lock. */
+/* Give a function the first free index in a group, and a reference to it.  Group, registry lock. */
 static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
@@ -280,7 +288,10 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 	return -ENOSPC;
 }
 
-/* The group, referenced; its last function may leave before the caller takes its lock. */
+/*
+ * Find or make the group of an IOMMU group, and take a reference.  The group's last function may
+ * leave before the caller takes the group lock: then the group is not in the list any more.
+ */
 static struct lend_group *lend_group_get(struct iommu_group *iommu, unsigned int members,
 					 void (*init)(struct lend_group *group))
 {
@@ -294,8 +305,8 @@ static struct lend_group *lend_group_get(struct iommu_group *iommu, unsigned int
 }
 
 /*
- * Take the group from the list if its last function has left.  Registry lock.  Return: it was; the
- * caller has the list's reference.
+ * Take a group out of the list if it has no function any more.  Group lock, registry lock.  Return:
+ * true: it was taken out, and the caller has to put the list's reference.
  */
 static bool lend_group_unlist(struct lend_group *group)
 {
@@ -308,7 +319,10 @@ static bool lend_group_unlist(struct lend_group *group)
 	return true;
 }
 
-/* Return: as lend_registry_join(); -EAGAIN the last function of @group has just left. */
+/*
+ * Add a function to a group that is in the list.  Return: as lend_registry_join(); -EAGAIN the last
+ * function of @group has left meanwhile, and the group is not in the list any more.
+ */
 static int lend_group_enter(struct lend_group *group, struct lend_fn *fn)
 {
 	int ret;
@@ -336,7 +350,10 @@ int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned i
 		group = lend_group_get(iommu, members, init);
 		if (!group)
 			return -ENOMEM;
-		/* Not under the registry lock, of which lockdep is told the same. */
+		/*
+		 * Here, where no lock is held: dlend_waits_for_no_peer() makes lockdep believe that
+		 * the lock is taken, and the group lock is never taken inside the registry lock.
+		 */
 		dlend_waits_for_no_peer(&group->lock);
 		ret = lend_group_enter(group, fn);
 		lend_group_put(group);
@@ -359,7 +376,7 @@ void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg)
 	struct lend_group *group, **all;
 	unsigned int i, n = 0;
 
-	/* With references and without the lock: a visit may wait for long. */
+	/* Hold references to the groups, not the lock: @visit may wait for a group lock. */
 	mutex_lock(&lend_registry_lock);
 	all = kcalloc(list_count_nodes(&lend_registry_groups) + 1, sizeof(*all),
 		      GFP_KERNEL | __GFP_NOFAIL);

@@ -10,27 +10,28 @@
  *        |              +--------------------------- FENCED ------------+
  *        +---- UNBIND, from every state; INCOMPLETE, from FREE
  *
- * A node that hears that a device is gone believes that its DMA has ended.  So nodes are told HELD
- * until CUT_OFF says that the fence is over (lend_lease_state_for()); the reset may take long after
- * that.
+ * A node that learns that another node has lost a device believes that the device's DMA into that
+ * node has ended.  So nodes see HELD until CUT_OFF says that the fence is over
+ * (lend_lease_state_for()); the reset may take long after that.
  *
- * OFFER leads out of QUARANTINED only if no node had the function whose reset failed, and its next
- * reset succeeded.  If the reset after a lease failed, the device may still hold data of the
- * borrower, so the group stays quarantined.
+ * OFFER leads out of QUARANTINED only if the function whose reset failed was lent to no node
+ * before, and its next reset has succeeded.  If the reset after a lease failed, the device may
+ * still hold data of the borrower, so the group stays quarantined (lend_lease.failed).
  *
  * While HELD, the lease can move to another node without a reset (struct lend_move):
  *
- *	MOVE_TO (holder) -> STANDBY (target) -> QUIET, HAND_OVER (holder) -> TAKE_OVER (target)
+ *	MOVE_TO (holder) -> STANDBY (target) -> QUIESCED, HAND_OVER (holder) -> TAKE_OVER (target)
  *
- * The holder owns the device until TAKE_OVER.  RUN makes the token worthless: so either the
- * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
- * HAND_OVER, the device is parked: only the target can have it, and no node after EXPIRED.
+ * The holder has the lease until TAKE_OVER.  RUN makes the token invalid: so either the holder's
+ * guest has gone on, or the target has taken over, never both.  If the holder returns the device,
+ * or its link is lost, after HAND_OVER, the device is parked: only the target can get it, and after
+ * EXPIRED no node, until it was reset.
  *
- * A group that is FREE may be reserved for one node or one VM, or the other members of its set keep
- * it for the node that has them: then only BORROW by other nodes is refused.
+ * A group that is FREE may be reserved for one node or one VM, or the other members of its set may
+ * keep it for the node that has them: then only BORROW by other nodes is refused.
  *
  * UNBIND leads to GONE at once, also out of HELD, because no node may borrow while a function is
- * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
+ * missing.  If it returned LEND_DO_FENCE, OFFER is refused until FENCED or FENCE_FAILED.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -46,6 +47,7 @@ u32 lend_epoch_first(u32 floor, s64 seconds)
 	return floor && dlend_epoch_after(floor, now) ? floor : now;
 }
 
+/* Does the holder have the function with this index, which is not trusted? */
 static bool lend_lease_is_user(const struct lend_lease *lease, unsigned int fn)
 {
 	return fn < LEND_GROUP_MAX && (lease->users & BIT_ULL(fn));
@@ -79,6 +81,7 @@ struct lend_for lend_event_whom(const struct lend_event *ev)
 	return whom;
 }
 
+/* Is the group reserved for somebody else than @whom? */
 static bool lend_lease_is_reserved(const struct lend_lease *lease, const struct lend_for *whom)
 {
 	const struct lend_for *only = &lease->reserved;
@@ -142,7 +145,7 @@ int lend_lease_check_standby(const struct lend_lease *lease, u16 node, u32 epoch
 	return 0;
 }
 
-/* 0 means "no lease" on the wire. */
+/* The next epoch; never 0, which means "no lease" in messages. */
 static u32 lend_lease_next_epoch(struct lend_lease *lease)
 {
 	if (!++lease->last)
@@ -150,7 +153,7 @@ static u32 lend_lease_next_epoch(struct lend_lease *lease)
 	return lease->last;
 }
 
-/* No node prepares any more.  Return: LEND_DO_DROP if one had. */
+/* Forget the standby, and its epoch.  Return: LEND_DO_DROP; 0: there was none. */
 static u32 lend_lease_drop_standby(struct lend_lease *lease)
 {
 	bool had = lease->move.standby != DLEND_NODE_NONE;
@@ -160,7 +163,7 @@ static u32 lend_lease_drop_standby(struct lend_lease *lease)
 	return had ? LEND_DO_DROP : 0;
 }
 
-/* From here on the target can take over nothing. */
+/* Undo HAND_OVER: the target cannot take over any more. */
 static void lend_lease_take_token_back(struct lend_lease *lease)
 {
 	lease->move.given = false;
@@ -168,8 +171,8 @@ static void lend_lease_take_token_back(struct lend_lease *lease)
 }
 
 /*
- * LEND_EV_OFFER or LEND_EV_BROKEN.  While a node has the group, or has just had it, the end of the
- * fence decides instead.
+ * LEND_EV_OFFER or LEND_EV_BROKEN.  While the group is HELD or RETURNING these change nothing: the
+ * resets after the lease decide (lend_lease_on_fenced()).
  */
 static int lend_lease_on_offer(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
@@ -207,12 +210,15 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 		*todo = LEND_DO_GRANT | LEND_DO_ANNOUNCE;
 		return 0;
 	case DLEND_OFFER_HELD:
-		/* Its guest may have to go on: so the old holder may not begin anew, but waits. */
+		/*
+		 * The old holder waits until the device was taken over, or reset: a new lease now
+		 * would take the parked state away from the guest that is to go on with it.
+		 */
 		if (lend_lease_is_parked(lease) && lease->holder == ev->node)
 			return -EAGAIN;
 		if (lease->holder != ev->node || lend_lease_is_user(lease, ev->fn))
 			return -EBUSY;
-		/* What moves is one function. */
+		/* A lease that may move has one function only. */
 		if (lease->move.target != DLEND_NODE_NONE)
 			return -EBUSY;
 		lease->users |= BIT_ULL(ev->fn);
@@ -230,7 +236,10 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 	}
 }
 
-/* Nodes are told when that is done.  Return: LEND_DO_*. */
+/*
+ * Begin a fence of the whole group, and end a move.  The new state is announced when the caller
+ * reports LEND_EV_CUT_OFF.  Return: LEND_DO_*.
+ */
 static u32 lend_lease_fence(struct lend_lease *lease)
 {
 	u32 todo = LEND_DO_FENCE | lend_lease_drop_standby(lease);
@@ -241,7 +250,7 @@ static u32 lend_lease_fence(struct lend_lease *lease)
 	return todo;
 }
 
-/* The holder leaves.  Return: LEND_DO_*. */
+/* The holder has no function any more: park, or fence and reset.  Return: LEND_DO_*. */
 static u32 lend_lease_release(struct lend_lease *lease)
 {
 	lease->users = 0;
@@ -260,6 +269,7 @@ static int lend_lease_on_standby_lost(struct lend_lease *lease, const struct len
 	return 0;
 }
 
+/* A RETURN may come from the standby, which gives up, or from the holder. */
 static int lend_lease_on_return(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (!lend_lease_on_standby_lost(lease, ev, todo))
@@ -275,7 +285,7 @@ static int lend_lease_on_return(struct lend_lease *lease, const struct lend_even
 			*todo = lend_lease_release(lease);
 		return 0;
 	}
-	/* A late or repeated return of a lease that is over needs nothing any more. */
+	/* A late or repeated RETURN of a lease that is over: there is nothing to do. */
 	return dlend_epoch_after(ev->epoch, lease->last) ? -ESTALE : -EALREADY;
 }
 
@@ -298,6 +308,7 @@ static int lend_lease_on_link_lost(struct lend_lease *lease, const struct lend_e
 	return 0;
 }
 
+/* The fence is over, the reset is not. */
 static int lend_lease_on_cut_off(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (!lease->reached || lease->epoch != ev->epoch)
@@ -307,6 +318,7 @@ static int lend_lease_on_cut_off(struct lend_lease *lease, const struct lend_eve
 	return 0;
 }
 
+/* LEND_EV_FENCED or LEND_EV_FENCE_FAILED: the resets after a lease are over. */
 static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (!lease->fencing || lease->reached || lease->epoch != ev->epoch)
@@ -350,12 +362,12 @@ static int lend_lease_on_move_to(struct lend_lease *lease, const struct lend_eve
 
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
-	/* A node has one user of an offer; and what moves is one function. */
+	/* Not to the holder, as a node has one user of an offer; and only one function moves. */
 	if (ev->target == lease->holder || lease->users & ~BIT_ULL(ev->fn))
 		return -EINVAL;
 	if (move->target == ev->target)
 		return -EALREADY;
-	/* The node learns that it may, or may no longer. */
+	/* The announcement tells the old and the new target (DLEND_STATE_F_COMES). */
 	*todo = LEND_DO_ANNOUNCE | lend_lease_drop_standby(lease);
 	move->target = ev->target;
 	move->fn = ev->target == DLEND_NODE_NONE ? 0 : ev->fn;
@@ -371,13 +383,14 @@ static int lend_lease_on_standby(struct lend_lease *lease, const struct lend_eve
 		return -EINVAL;
 	if (lease->state != DLEND_OFFER_HELD || move->target != ev->node || move->fn != ev->fn)
 		return -EPERM;
-	/* It begins anew: the answer to its last request may be lost. */
+	/* The node may have asked before, and not got the reply: so a standby is made anew. */
 	*todo = LEND_DO_PREPARE | lend_lease_drop_standby(lease);
 	move->standby = ev->node;
 	move->epoch = lend_lease_next_epoch(lease);
 	return 0;
 }
 
+/* LEND_EV_QUIESCED or LEND_EV_RUN. */
 static int lend_lease_on_quiesced(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))

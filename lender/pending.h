@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How many messages that must arrive may wait for one peer. Pure logic. */
+/*
+ * How many messages that must arrive may wait until a peer takes them (notify.c). Pure logic; the
+ * caller's lock guards the counts.
+ */
 #ifndef DLEND_LENDER_PENDING_H
 #define DLEND_LENDER_PENDING_H
 
 #include <linux/types.h>
 
 /*
- * Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended.
- * Lost maps do not count: many may end at once, and the peer has taken the answer of each.
+ * Twice as many as a peer can have grants (LEND_PEER_MAX).  If more would have to wait for a peer,
+ * its session is ended.  P2P_LOST messages do not count: many maps may end at once, and their
+ * number has a limit of its own, as the peer has asked for each of these maps and has taken the
+ * reply.
  */
 #define LEND_PENDING_MAX		2048
 
 /**
- * struct lend_pending - messages that wait for one peer; all 0 at first
- * @all: how many
- * @lost: how many of these say that a map was lost
+ * struct lend_pending - counts of messages that wait for one peer; all 0 at first
+ * @all: number of messages
+ * @lost: number of P2P_LOST messages among these
  */
 struct lend_pending {
 	unsigned int all, lost;
 };
 
 /**
- * lend_pending_add - one more is to wait
- * @n: (in, out) notes
- * @lost: (in) it says that a map was lost
+ * lend_pending_add - count one more message, if it may wait
+ * @n: (in, out) counts
+ * @lost: (in) the message is P2P_LOST
  *
- * Context: any; the caller serialises. Return: it may; else nothing has changed.
+ * Context: any; the caller serialises.
+ * Return: true: it was counted; false: too many wait, and @n has not changed.
  */
 static inline bool lend_pending_add(struct lend_pending *n, bool lost)
 {
@@ -37,7 +43,11 @@ static inline bool lend_pending_add(struct lend_pending *n, bool lost)
 }
 
 /**
- * lend_pending_del - one of @n (in, out) waits no more; @lost as when it came. Context: as above.
+ * lend_pending_del - undo lend_pending_add() for one message
+ * @n: (in, out) counts
+ * @lost: (in) as for lend_pending_add()
+ *
+ * Context: any; the caller serialises.
  */
 static inline void lend_pending_del(struct lend_pending *n, bool lost)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A function gets back into a known state: by a reset, and with the PCI state that it had when it
- * was bound.
+ * Resets of lent functions.  After each reset a function gets back the PCI state that it had after
+ * its first one (lend_fn.saved).
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
@@ -14,16 +14,16 @@
 #include "lender/reset_set.h"
 #include "lender/trace.h"
 
-/* A reset waits so long for another user of the device lock (sysfs, AER). */
+/* The longest wait for the device lock, which another reset (sysfs, AER) may hold, in ms. */
 #define LEND_RESET_PATIENCE_MS	2000
 
-/* Milliseconds between two tries. */
+/* Time between two tries to take the device lock, in ms. */
 #define LEND_RESET_POLL_MS	20
 
 /*
- * A function that is not there reads as all ones.  Ids are compared with those that were read when
- * the function was bound: the ids in struct pci_dev may come from a quirk, and the ids of a virtual
- * function read as all ones even when it is there.
+ * A function that is not there reads as all ones.  Vendor and device ID are compared with those in
+ * the snapshot, not with those in struct pci_dev, which may come from a quirk.  Those of a virtual
+ * function read as all ones even when it is there, so the class code decides whether it is there.
  */
 int lend_reset_answers(struct lend_fn *fn)
 {
@@ -40,9 +40,10 @@ int lend_reset_answers(struct lend_fn *fn)
 }
 
 /*
- * Try again while the device lock is taken.  The thread that unbinds the driver holds that lock and
- * waits for the end of the reset.  So never wait for the lock without a limit, and not at all once
- * the unbinding has begun.
+ * Call @try until it returns something else than -EAGAIN (another thread has a device lock), for at
+ * most LEND_RESET_PATIENCE_MS.  A thread that unbinds the driver holds the device lock and waits
+ * for the end of this reset.  So this must not wait for the lock without a limit, and not at all
+ * once the unbinding has begun.
  */
 static int lend_reset_patiently(struct lend_fn *fn, int (*try)(struct pci_dev *pdev))
 {
@@ -70,6 +71,9 @@ int lend_reset_lock_device(struct lend_fn *fn)
 	return lend_reset_patiently(fn, lend_reset_trylock);
 }
 
+/*
+ * Restore lend_fn.saved.  pci_load_saved_state() copies it, so it can be used again.  Device lock.
+ */
 static int lend_reset_load(struct lend_fn *fn)
 {
 	int ret;
@@ -83,11 +87,11 @@ static int lend_reset_load(struct lend_fn *fn)
 }
 
 /*
- * The device lock is held all the time, because another reset saves and restores the same
- * registers.  The PCI core calls reset_prepare() and reset_done() of the driver (driver.c)
- * for this reset as for any other.
+ * Reset a function, check that it answers, and restore its PCI state.  The caller holds the device
+ * lock all the time, because any other reset saves and restores the same registers.  The PCI core
+ * calls reset_prepare() and reset_done() of the driver (driver.c), as for every reset.
  *
- * @reset: false: the function only gets the PCI state that it had when it was first reset.
+ * @reset: false: leave the reset out, only check and restore
  */
 static int lend_reset_locked(struct lend_fn *fn, bool reset)
 {
@@ -98,7 +102,7 @@ static int lend_reset_locked(struct lend_fn *fn, bool reset)
 	return ret ?: lend_reset_answers(fn) ?: lend_reset_load(fn);
 }
 
-/* As lend_reset_lock_device(); on -EAGAIN nothing was done. */
+/* lend_reset_locked() for a caller without the device lock.  Return -EAGAIN: nothing was done. */
 static int lend_reset_unlocked(struct lend_fn *fn, bool reset)
 {
 	int ret = lend_reset_lock_device(fn);
@@ -118,19 +122,22 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 	msleep(READ_ONCE(fn->slow_reset_ms));
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
-	else
+	else	/* true: not only the PCI state */
 		ret = locked ? lend_reset_locked(fn, true) : lend_reset_unlocked(fn, true);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
 	return ret;
 }
 
-/* Is everything in the function still on that this host has turned on? */
+/*
+ * Is everything in the function still on that the kernel believes to have turned on?  @memory:
+ * memory decoding must be on.
+ */
 static bool lend_reset_has_state(struct pci_dev *pdev, bool memory)
 {
 	u16 command, flags = PCI_MSIX_FLAGS_ENABLE | PCI_MSI_FLAGS_ENABLE;
 
 	pci_read_config_word(pdev, PCI_COMMAND, &command);
-	/* A virtual function decodes memory as long as its physical function lets it. */
+	/* A virtual function has no such bit: VF MSE in its physical function counts for all. */
 	if (memory && !pdev->is_virtfn && !(command & PCI_COMMAND_MEMORY))
 		return false;
 	if (pdev->is_busmaster && !(command & PCI_COMMAND_MASTER))
@@ -146,11 +153,14 @@ void lend_reset_heal(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 
-	/* A reset that this host knows of restores the function when it ends. */
+	/*
+	 * While the BARs are hidden, a reset by this host runs, and restores the function when it
+	 * ends; or such a reset has failed, and only another one helps.
+	 */
 	if (fn->hidden || !fn->saved || lend_reset_has_state(pdev, fn->requested_bars) ||
 	    lend_reset_answers(fn))
 		return;
-	/* With the messages of its interrupts, as the kernel has written them. */
+	/* This also writes the MSI or MSI-X messages again (pci_restore_msi_state()). */
 	lend_reset_load(fn);
 	if (pdev->is_busmaster)
 		pci_set_master(pdev);
@@ -160,25 +170,25 @@ void lend_reset_heal(struct lend_fn *fn)
 }
 
 /*
- * Reset of a slot or a bus: most graphics cards with an audio function have no other.  It touches
- * all functions there, so all of them have to be bound here, in one IOMMU group, and so in one
- * lease; and none of them may be in use (reset_set.h).
+ * Reset of a slot or a bus: most graphics cards with an audio function have no other one.  Such a
+ * reset hits all functions of the slot or bus.  So all of them have to be bound to dlend-lender and
+ * in one IOMMU group, and so under one lease; and none of them may be in use (reset_set.h).
  */
 
 /*
- * A guest, or its VMM, that resets all functions of a device does so within this time.  If a guest
- * resets one of them, uses it without DMA and interrupts, and resets another one later than that,
- * the first one keeps its state.
+ * A guest, or its VMM, that resets all functions of a device asks for all resets within this time,
+ * in ms.  If a guest resets one of them, uses that one without DMA and interrupts, and resets
+ * another one later than this time, the first one is not reset again.
  */
 #define LEND_ASKED_MS		2000
 
 /*
- * struct lend_scope - the functions that a reset would touch
- * @slot: only those in this slot; NULL: all on the bus, and below it
- * @iommu: IOMMU group of the function to be reset; not referenced, to compare only
- * @dev: functions of this group; not referenced, to compare only
- * @count: number of them, maybe more than @dev has room for
- * @other: name of a device outside the group, or of a bridge; "": there is none
+ * struct lend_scope - the functions that a reset of a slot or bus would hit
+ * @slot: slot that would be reset; NULL: all of the bus, and below it, would be
+ * @iommu: IOMMU group of the function to be reset; only compared, not referenced
+ * @dev: functions of this IOMMU group that would be hit; only compared, not referenced
+ * @count: number of these functions, which may be more than @dev has room for
+ * @other: name of a device outside the IOMMU group, or of a bridge, that would be hit; "": none
  */
 struct lend_scope {
 	struct pci_slot *slot;
@@ -188,6 +198,7 @@ struct lend_scope {
 	char other[32];
 };
 
+/* The IOMMU group of a device, without a reference: the result may only be compared. */
 static struct iommu_group *lend_scope_iommu(struct pci_dev *pdev)
 {
 	struct iommu_group *iommu = iommu_group_get(&pdev->dev);
@@ -196,6 +207,7 @@ static struct iommu_group *lend_scope_iommu(struct pci_dev *pdev)
 	return iommu;
 }
 
+/* Callback of pci_walk_bus(): 1 ends the walk. */
 static int lend_scope_add(struct pci_dev *pdev, void *data)
 {
 	struct lend_scope *scope = data;
@@ -213,12 +225,15 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
 }
 
 /*
- * Never under the group lock: this takes the PCI core's lock of all buses, under which the PCI core
- * calls error handlers, which take the group lock.
+ * Find the functions that a reset of the slot or bus of @pdev would hit.  Must not be called under
+ * the group lock: this takes the PCI core's lock of all buses (pci_bus_sem), under which the PCI
+ * core calls error handlers, which take the group lock.
  */
 static void lend_scope_find(struct pci_dev *pdev, struct lend_scope *scope)
 {
-	/* As pci_reset_bus() chooses. */
+	/*
+	 * The same choice as in pci_reset_bus(): the slot, if it can be reset, otherwise the bus.
+	 */
 	*scope = (struct lend_scope){
 		.slot = pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot,
 		.iommu = lend_scope_iommu(pdev),
@@ -238,7 +253,7 @@ int lend_bus_reset_check(struct pci_dev *pdev, char *other, size_t len)
 	return *other ? -EXDEV : 0;
 }
 
-/* Group lock. */
+/* The bound function of a PCI device, if it is not being unbound, or NULL.  Group lock. */
 static struct lend_fn *lend_scope_fn(struct lend_group *group, const struct pci_dev *pdev)
 {
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
@@ -247,7 +262,7 @@ static struct lend_fn *lend_scope_fn(struct lend_group *group, const struct pci_
 	return NULL;
 }
 
-/* Group lock. */
+/* What lend_reset_set_judge() has to know of the functions in @scope.  Group lock. */
 static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope *scope,
 			       struct lend_reset_set *set)
 {
@@ -271,7 +286,7 @@ static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope
 	}
 }
 
-/* Number of errors that the PCI core has told of.  Group lock. */
+/* Sum of lend_fn.errors of these functions.  Group lock. */
 static u32 lend_bus_reset_errors(struct lend_group *group, u64 fns)
 {
 	u32 errors = 0;
@@ -281,7 +296,11 @@ static u32 lend_bus_reset_errors(struct lend_group *group, u64 fns)
 	return errors;
 }
 
-/* Return: the functions to be reset, whose requests wait from now on; 0: they cannot be reset. */
+/*
+ * Find the functions to be reset with @fn, and set lend_group.resetting, so that requests about
+ * them wait.  @errors: (out) for lend_bus_reset_end().  Return: the functions; 0: they cannot be
+ * reset now.
+ */
 static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
 {
 	struct lend_group *group = fn->group;
@@ -298,7 +317,10 @@ static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
 	return set.bound;
 }
 
-/* Return: false: an error came after lend_bus_reset_begin(), and the core may reset them, too. */
+/*
+ * Let requests go on.  Return: false: a PCI error came after lend_bus_reset_begin(), and the PCI
+ * core may reset the functions again.
+ */
 static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
 {
 	guard(mutex)(&group->lock);
@@ -309,6 +331,9 @@ static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
 	return lend_bus_reset_errors(group, fns) == errors;
 }
 
+/*
+ * Reset the slot or bus, and restore the PCI state of the functions @fns, which stay in the group.
+ */
 static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
 {
 	int ret = READ_ONCE(fn->fail_reset) ? -EIO : 0, err;
@@ -320,6 +345,7 @@ static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
 	for (struct lend_walk w = { fn->group, fns }; lend_walk_next(&w);) {
 		if (ret == -EAGAIN)
 			break;
+		/* false: they were reset, and only get their PCI state back. */
 		err = lend_reset_unlocked(w.fn, false);
 		ret = ret ?: err;
 	}
@@ -351,6 +377,7 @@ int lend_bus_reset_request(struct lend_fn *fn)
 
 	if (ret != -EBUSY)
 		return ret;
+	/* The guest uses another one of them: only the PCI state is restored. */
 	ret = lend_reset_unlocked(fn, false);
 	trace_dlend_reset(&fn->addr, "emulate", 0, ret);
 	return ret;

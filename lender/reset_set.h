@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A function without a reset of its own is reset with all functions in its slot, or on its bus.
- * That must not touch a function that is in use, by a guest or by this host.  Pure logic.
+ * Such a reset must not hit a function that is in use, by a guest or by this host.  Pure logic.
  */
 #ifndef DLEND_LENDER_RESET_SET_H
 #define DLEND_LENDER_RESET_SET_H
@@ -9,11 +9,12 @@
 #include <linux/types.h>
 
 /**
- * struct lend_reset_set - the functions that one reset of a slot or a bus touches, a bit for each
- * @bound: those of one group of the lender's
- * @strangers: number of others, which the lender does not own
- * @lent: those that the holder of the group has, out of @bound
- * @asked: those whose holder has asked for a reset and has not used them since, out of @lent
+ * struct lend_reset_set - the functions that one reset of a slot or a bus hits
+ * @bound: those that are bound in one struct lend_group, a bit per lend_fn.index
+ * @strangers: number of other devices, which are not bound here, or in another IOMMU group
+ * @lent: those of @bound that the holder of the group has
+ * @asked: those of @bound for which the holder has asked for a reset lately (LEND_ASKED_MS), and in
+ *	which it has turned nothing on since
  */
 struct lend_reset_set {
 	u64 bound;
@@ -23,10 +24,11 @@ struct lend_reset_set {
 };
 
 /**
- * enum lend_reset_set_verdict - can they be reset?
+ * enum lend_reset_set_verdict - may the functions of a set be reset?
  * @LEND_RESET_SET_RESET: yes: none of them is in use
  * @LEND_RESET_SET_IN_USE: no: the holder uses one of them
- * @LEND_RESET_SET_STRANGERS: no: it would reset what this lender does not own
+ * @LEND_RESET_SET_STRANGERS: no: the reset would hit a device that is not bound here, or the set is
+ *	empty
  */
 enum lend_reset_set_verdict {
 	LEND_RESET_SET_RESET,
@@ -34,7 +36,7 @@ enum lend_reset_set_verdict {
 	LEND_RESET_SET_STRANGERS,
 };
 
-/** lend_reset_set_judge - can the functions of @set (in) be reset now?  Context: any. */
+/** lend_reset_set_judge - may the functions of @set (in) be reset now?  Context: any. */
 static inline enum lend_reset_set_verdict lend_reset_set_judge(const struct lend_reset_set *set)
 {
 	if (set->strangers || !set->bound)
