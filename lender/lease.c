@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Leases: a node borrows a function or returns it, or the function is taken away.  Every change of
- * a lease is an event of the state machine in lease_sm.c, which this file gives to it; then this
- * file does what the machine says (LEND_DO_*).
+ * a lease is an event for the state machine in lease_sm.c.  This file makes the events (those of a
+ * move between nodes come from request.c), and then does what the machine returns (LEND_DO_*).
  */
 #include <linux/device.h>
 #include <linux/iommu.h>
@@ -19,11 +19,12 @@
 #include "lender/trace.h"
 
 /*
- * A group and its members: whether all functions of an IOMMU group are here, so that the group can
- * be offered.  Peers and user space are told when that, or the lease, changes.
+ * A group and its members: whether all functions of an IOMMU group are bound here, so that the
+ * group can be offered.  When that or the lease changes, the state is announced: messages to all
+ * peers, and a uevent.
  */
 
-/* Group lock. */
+/* Is the group not to be offered yet, or not any more, though it may be complete?  Group lock. */
 static bool lend_group_is_kept_back(const struct lend_group *group)
 {
 	if (group->withdrawn)
@@ -42,10 +43,11 @@ const char *lend_group_state_name(const struct lend_group *group)
 	state = lend_set_state_for(group, &group->lease, NULL, &holder);
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
-	/* It cannot be borrowed: it is not prepared, or a function of its group is missing. */
+	/* GONE: the group is not prepared or was withdrawn, or one of its functions is missing. */
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
+/* Send a uevent for each function.  Without the lock for that, as a uevent may take long. */
 static void lend_group_uevent_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(work, struct lend_group, uevent);
@@ -66,7 +68,7 @@ static void lend_group_uevent_work(struct work_struct *work)
 	}
 }
 
-/* The state of a group has changed: tell all peers and user space, soon. Group lock. */
+/* Announce the state of a group, soon: STATE messages to all peers, and a uevent.  Group lock. */
 static void lend_group_announce(struct lend_group *group)
 {
 	lend_notify_group(group, LEND_NEWS_STATE);
@@ -87,12 +89,13 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
 }
 
 /*
- * The members of the group may have changed.  Peers know by the group's number which functions are
- * in one group.  So when the number or the count of members changes, all offers of the group are
- * told again; both change nowhere else.
+ * Count the functions of the IOMMU group again, and choose the group's number.  Peers know by the
+ * number which functions are in one group.  So when the number or the count changes, all offers of
+ * the group are posted again.  No other code changes the two.
  *
- * The number is a name in the fabric and not an address in this host, because another PCI domain
- * may have the same address; lend_registry_join() lets no name appear twice.  Group lock.
+ * The number is a function's name in the fabric, not its address in this host, because a function
+ * in another PCI domain may have the same address; lend_registry_join() lets no name appear twice.
+ * Group lock.
  */
 static void lend_group_recount(struct lend_group *group)
 {
@@ -110,7 +113,7 @@ static void lend_group_recount(struct lend_group *group)
 	lend_notify_group(group, LEND_NEWS_OFFER);
 }
 
-/* What happens to a group that no node has.  Group lock. */
+/* Which event a group gets that no node has, by the state of its functions.  Group lock. */
 static enum lend_event_type lend_group_judge(const struct lend_group *group)
 {
 	if (!group->ready || group->ready != group->members)
@@ -122,16 +125,16 @@ static enum lend_event_type lend_group_judge(const struct lend_group *group)
 }
 
 /*
- * Offer the group if all its functions are bound here, were reset and are prepared, and do not
- * offer it otherwise.  Does nothing while a node has the group, or while it is being reset.  Group
- * lock.
+ * Offer the group if all functions of its IOMMU group are bound here, were reset and are prepared;
+ * otherwise withdraw it.  Does nothing while a node has the group, or while the group is being
+ * reset after a lease: this is called again then.  Group lock.
  */
 static void lend_group_try_offer(struct lend_group *group)
 {
 	struct lend_event ev = { };
 	u32 todo;
 
-	/* During a lease the members are not counted again: that is done when the lease ends. */
+	/* During a lease the number must not change: lend_recover_group() calls this at its end. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	lend_group_recount(group);
@@ -139,6 +142,7 @@ static void lend_group_try_offer(struct lend_group *group)
 	lend_group_step(group, &ev, &todo);
 }
 
+/* Callback of lend_registry_each_group(). */
 static void lend_group_look_again(struct lend_group *group, void *unused)
 {
 	guard(mutex)(&group->lock);
@@ -179,7 +183,10 @@ void lend_group_ready(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 
 	mutex_lock(&group->lock);
-	/* A function that was reset with others may be leaving: it would stay counted. */
+	/*
+	 * A function that was reset with others may be being unbound at the same time.  After
+	 * lend_lease_unbind() has subtracted it from group->ready, it must not be added again.
+	 */
 	if (!READ_ONCE(fn->removing)) {
 		fn->ready = true;
 		group->ready++;
@@ -189,7 +196,11 @@ void lend_group_ready(struct lend_fn *fn)
 	lend_notify_fn(fn, LEND_NEWS_OFFER);
 }
 
-/* No transfer of the lease can come from the group's functions any more.  Group lock. */
+/*
+ * Destroy the domain of a lease, and put its link.  Called when the functions were reset, or
+ * another node takes over, so that no transaction of the lease can come from them any more.  Group
+ * lock.
+ */
 static void lend_group_drop_domain(struct lend_group *group)
 {
 	if (group->domain)
@@ -207,9 +218,10 @@ static void lend_group_drop_domain(struct lend_group *group)
  * A reservation takes no group away from a node, and no fence depends on it.
  */
 
+/* All 0: no reservation. */
 static const struct lend_for lend_reserve_nobody;
 
-/* Group lock. */
+/* @until: in jiffies of 64 bits; 0: without end.  Group lock. */
 static void lend_reserve_set(struct lend_group *group, const struct lend_for *whom, u64 until)
 {
 	group->reserved_until = until;
@@ -227,7 +239,7 @@ void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 sec
 		mod_delayed_work(lend_wq, &group->unreserve, delay);
 }
 
-/* Jiffies that are left; 0 or less when the time is over.  Group lock. */
+/* Jiffies until the reservation ends; 0 or less when its time is over.  Group lock. */
 static s64 lend_reserve_remaining(const struct lend_group *group)
 {
 	return group->reserved_until - get_jiffies_64();
@@ -242,7 +254,10 @@ void lend_reserve_get(struct lend_group *group, struct lend_for *whom, u32 *seco
 	*whom = group->lease.reserved;
 }
 
-/* A timer whose time is weeks away may end early. */
+/*
+ * End the reservation if its time is over.  A timer for weeks may expire early, as the time that a
+ * timer can wait is limited, and a new reservation may have come since: then wait again.
+ */
 static void lend_reserve_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group,
@@ -266,7 +281,7 @@ void lend_prepare_done(struct lend_fn *fn)
 	fn->preparing = false;
 	lend_group_try_offer(group);
 	lend_notify_fn(fn, LEND_NEWS_OFFER);
-	/* The state changes to "incomplete" if another function of the group is missing. */
+	/* lend_group_state_name() may be "incomplete" now instead of "preparing". */
 	lend_group_announce(group);
 }
 
@@ -280,10 +295,11 @@ void lend_prepare_withdraw(struct lend_fn *fn)
 }
 
 /*
- * A fence takes a device away from its borrower: bus mastering off, DMA of the group blocked,
- * interrupts down, BARs out of the aperture.  The first steps are quick, and cut the device off.  A
- * fence is local, and waits for no answer.  The reset comes afterwards (reset.c) and may take
- * seconds; only then may anything that was lent be used again.
+ * A fence takes a group away from its holder, in this order: Bus Master Enable off in each
+ * function, DMA of the group blocked in the IOMMU; then for each function interrupts down,
+ * peer-to-peer ended, BARs out of the aperture.  The first two steps stop all DMA.  A fence waits
+ * for no peer.  The reset comes afterwards (reset.c) and may take seconds; until it has succeeded,
+ * nobody gets the device, and the offsets of its BARs are not used again.
  */
 
 void lend_fence_bus_master(struct lend_fn *fn, bool on)
@@ -295,12 +311,14 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on)
 	trace_dlend_bus_master(&fn->addr, on ? "on" : "off", fn->group->lease.epoch);
 }
 
+/* Turn a function's bus mastering off, as the first step of a fence.  Group lock. */
 static void lend_fence_quiesce(struct lend_fn *fn)
 {
 	lend_fence_bus_master(fn, false);
 	trace_dlend_fence(&fn->addr, "bus_master_off", fn->group->lease.epoch);
 }
 
+/* The last steps of a fence: interrupts, peer-to-peer and BARs of a function.  Group lock. */
 static void lend_fence_unreach(struct lend_fn *fn)
 {
 	lend_irq_close(fn);
@@ -334,7 +352,7 @@ int lend_fence_show(struct lend_fn *fn, unsigned int why)
 	return lend_bars_show(fn);
 }
 
-/* Take all functions of a group away. Group lock. */
+/* Fence all functions of a group that are lent.  Group lock. */
 static void lend_fence_group(struct lend_group *group)
 {
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
@@ -352,11 +370,11 @@ static void lend_fence_group(struct lend_group *group)
 }
 
 /*
- * The node that prepares to take a lease over (struct lend_standby).  It reaches nothing before
- * lend_standby_swap().
+ * The standby: the node that prepares to take a lease over (struct lend_standby).  It reaches
+ * nothing of the device before lend_standby_swap().
  *
- * Its memory is mapped, in a domain of its own, while the holder's guest still runs.  So the time
- * in which no guest runs does not depend on the size of a guest.
+ * The standby's memory is mapped in a domain of its own while the holder's guest still runs.  So
+ * the time in which no guest runs does not depend on the size of the guest's memory.
  */
 
 int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
@@ -365,6 +383,7 @@ int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 	struct lend_group *group = fn->group;
 	struct lend_standby *s = &group->standby;
 
+	/* On an error lend_standby_drop() undoes what is done here, so all members are set. */
 	WRITE_ONCE(s->link, dlend_link_get(link));
 	s->source = source;
 	s->win = NULL;
@@ -412,9 +431,13 @@ int lend_standby_swap(struct lend_fn *fn)
 
 	lend_fence_group(group);
 	lend_group_drop_domain(group);
-	/* The old holder's offsets lead nowhere now: they need no reset before they are free. */
+	/*
+	 * No reset follows, but nothing is mapped at the old holder's offsets, and the device was
+	 * silent: so these are free as soon as the old holder does not use them any more.
+	 */
 	lend_bars_reset_done(fn);
 
+	/* The standby's domain and its reference to the link become the lease's. */
 	group->domain = s->domain;
 	WRITE_ONCE(group->link, s->link);
 	WRITE_ONCE(s->link, NULL);
@@ -433,11 +456,13 @@ int lend_standby_swap(struct lend_fn *fn)
 }
 
 /*
- * After a lease: every function that was lent is reset, and the group is offered again, or is
- * quarantined because a reset failed.
+ * Recovery after a lease or an error: every function that needs a reset is reset.  Then the group
+ * is offered again, or quarantined because a reset failed.
  */
 
-/* Pause before the next try if a device lock was taken, or the PCI core recovers a function. */
+/*
+ * Pause in ms before the next try if a device lock was taken, or the PCI core recovers a function.
+ */
 #define LEND_RECOVER_AGAIN_MS	500
 
 void lend_recover_later(struct lend_group *group, unsigned int ms)
@@ -445,7 +470,7 @@ void lend_recover_later(struct lend_group *group, unsigned int ms)
 	queue_delayed_work(lend_wq, &group->recover, msecs_to_jiffies(ms));
 }
 
-/* Take a group away from its holder now, tell all, and recover it soon. Group lock. */
+/* For LEND_DO_FENCE: fence a group now, announce that, and queue the recovery.  Group lock. */
 static void lend_recover_fence(struct lend_group *group)
 {
 	struct lend_event ev = { .type = LEND_EV_CUT_OFF, .epoch = group->lease.epoch };
@@ -456,7 +481,10 @@ static void lend_recover_fence(struct lend_group *group)
 	lend_recover_later(group, 0);
 }
 
-/* After a lease whose reset failed no later reset helps: see lease_sm.c.  Group lock. */
+/*
+ * Log that a reset of @fn failed.  If it was the reset after a lease, the group stays quarantined
+ * even if a later reset succeeds: see lease_sm.c.  Group lock.
+ */
 static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
 {
 	const struct lend_lease *lease = &fn->group->lease;
@@ -471,7 +499,7 @@ static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
 			ret);
 }
 
-/* A reset of @fn is over, @ret is its result.  Group lock. */
+/* Note the result @ret of a reset of @fn, and offer its group if that is possible.  Group lock. */
 static void lend_recover_done(struct lend_fn *fn, int ret)
 {
 	/* There was no reset, or another has to follow: needs_reset and broken do not change. */
@@ -485,8 +513,8 @@ static void lend_recover_done(struct lend_fn *fn, int ret)
 		return;
 	}
 	/*
-	 * The reset has ended the error.  Some kernels do not tell the driver that the PCI core has
-	 * given up, and no kernel changes error_state then.
+	 * The reset has ended a PCI error.  If the PCI core gives up recovering a function, some
+	 * kernels do not call the driver, and no kernel sets error_state back.
 	 */
 	WRITE_ONCE(fn->error_until, 0);
 	if (fn->pdev->error_state == pci_channel_io_frozen)
@@ -495,7 +523,10 @@ static void lend_recover_done(struct lend_fn *fn, int ret)
 	lend_group_try_offer(fn->group);
 }
 
-/* Is the PCI core recovering @fn?  Its reset would disturb the lender's reset, or a new lease. */
+/*
+ * Is the PCI core recovering @fn?  A reset by the core would hit the lender's reset, or a new
+ * lease.
+ */
 static bool lend_recover_must_wait(const struct lend_fn *fn)
 {
 	unsigned long until = READ_ONCE(fn->error_until);
@@ -503,13 +534,17 @@ static bool lend_recover_must_wait(const struct lend_fn *fn)
 	return until && time_before(jiffies, until) && !READ_ONCE(fn->removing);
 }
 
-/* The next function, from number @i on, that was lent and is not lent any more; referenced. */
+/*
+ * The next function, from index @i (in, out) on, that needs a reset and is not lent, or NULL.  A
+ * function whose last reset failed is tried again only after another lease.  Takes a reference, and
+ * the group lock.
+ */
 static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int *i)
 {
 	struct lend_fn *fn = NULL;
 
 	guard(mutex)(&group->lock);
-	/* The node that takes a parked device over needs it as the last holder's guest left it. */
+	/* A parked device must keep its state for the node that takes it over. */
 	if (lend_lease_is_parked(&group->lease))
 		return NULL;
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
@@ -522,7 +557,11 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	return fn;
 }
 
-/* The function was reset with others.  The first such reset makes it ready. */
+/*
+ * After a reset with others: if it was the function's first reset, do what probe() does for
+ * functions with a reset of their own.  Takes the device lock.  Return: as
+ * lend_reset_lock_device(), lend_bind_save().
+ */
 static int lend_recover_save(struct lend_fn *fn)
 {
 	int ret;
@@ -538,7 +577,10 @@ static int lend_recover_save(struct lend_fn *fn)
 	return ret;
 }
 
-/* A reset with others takes the device locks of all of them, one of which the PCI core may hold. */
+/*
+ * Is the PCI core recovering one of the functions that would be reset together?  That reset takes
+ * the device locks of all of them.  Takes the group lock.
+ */
 static bool lend_recover_all_must_wait(struct lend_group *group)
 {
 	guard(mutex)(&group->lock);
@@ -548,7 +590,10 @@ static bool lend_recover_all_must_wait(struct lend_group *group)
 	return false;
 }
 
-/* The function was reset with others; @ret is the result. */
+/*
+ * Note for one of several functions that they were reset together, with the result @ret.  Return:
+ * 0; or the error of the reset, or of lend_recover_save().
+ */
 static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
 {
 	bool first = !fn->ready;
@@ -566,8 +611,8 @@ static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
 
 /*
  * Reset a function together with the others of its slot or bus.  If that is not possible now, the
- * function stays dirty, and is not lent: the next try follows when the others are returned, or
- * bound.
+ * function keeps needs_reset, and is not lent: the next try follows when the others are returned,
+ * or bound.  reset_lock.  Return: as lend_recover_fn().
  */
 static int lend_recover_shared(struct lend_fn *fn)
 {
@@ -585,7 +630,11 @@ static int lend_recover_shared(struct lend_fn *fn)
 	return all;
 }
 
-/* Reset one function.  Return: 0; -EAGAIN try it again later; any other error: it is broken. */
+/*
+ * Reset one function.  @locked: the caller holds its device lock.  reset_lock.  Return: 0: it was
+ * reset, or cannot be reset before others are returned or bound; -EAGAIN try it again later; any
+ * other error: its reset failed.
+ */
 static int lend_recover_fn(struct lend_fn *fn, bool locked)
 {
 	u32 errors = READ_ONCE(fn->errors);
@@ -596,7 +645,7 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
 	ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
 
 	guard(mutex)(&fn->group->lock);
-	/* An error came during or after our reset: the core may reset the function again. */
+	/* A PCI error came during or after this reset: the core may reset the function again. */
 	if (!ret && fn->errors != errors)
 		ret = -EAGAIN;
 	lend_recover_done(fn, ret);
@@ -604,12 +653,16 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
 }
 
 /*
- * Reset the functions that were lent, and offer the group again.  @self: function whose device lock
- * the caller holds, or NULL.  Return: true if a function has to be tried again later.
+ * Reset the functions that need it; then destroy the domain of the last lease, and offer the group
+ * again, or quarantine it.  Takes reset_lock and the group lock.
+ *
+ * @self: function that is being unbound: the caller holds its device lock; or NULL
+ *
+ * Return: true if a function has to be tried again later.
  */
 static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 {
-	/* As where a fence begins: see lend_request_message(). */
+	/* No allocation may wait for I/O, as in lend_request_message(), which says why. */
 	unsigned int i = 0, noio = memalloc_noio_save();
 	bool again = false, ok = true;
 	struct lend_lease lease;
@@ -619,13 +672,17 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 	int ret;
 
 	mutex_lock(&group->reset_lock);
-	/* A lease that ends from here on gets a run of its own: see lend_recover_fence(). */
+	/*
+	 * A copy from before the resets: if a lease ends only after this point, the resets may have
+	 * come too early for it, and lend_recover_fence() has queued this work once more.
+	 */
 	lend_group_lease(group, &lease);
 	while ((fn = lend_recover_next(group, &i))) {
 		ret = lend_recover_fn(fn, fn == self);
 		/*
-		 * A function that leaves, maybe because it was pulled out, does not count: it is
-		 * lent again only after a reset of its own (lend_bind_reset()).
+		 * The result for a function that is being unbound, maybe because of a surprise
+		 * removal, does not count: it is lent again only after it was bound and reset
+		 * again (lend_bind_reset()).
 		 */
 		ok &= !ret || READ_ONCE(fn->removing);
 		again |= ret == -EAGAIN;
@@ -654,7 +711,10 @@ static void lend_recover_work(struct work_struct *work)
 		lend_recover_later(group, LEND_RECOVER_AGAIN_MS);
 }
 
-/* A function leaves its group: recover now, and forget the function. May take seconds. */
+/*
+ * The end of an unbind: recover the group now, and take the function out of it.  May take seconds.
+ * Device lock of @fn; takes reset_lock, the group lock and the registry lock.
+ */
 static void lend_recover_unbind(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
@@ -668,15 +728,20 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	if (last) {
 		lend_group_drop_domain(group);
 	} else {
-		/* Another group may get the name soon: this group needs another number. */
+		/*
+		 * The group's number may be the function's name, which another group may get soon.
+		 */
 		lend_group_try_offer(group);
-		/* What was cancelled may have been about another function. */
+		/* The work that was cancelled above may have been queued for another function. */
 		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
 	}
 	mutex_unlock(&group->lock);
 	if (!last)
 		return;
-	/* The module may go next.  Code that still has a reference queues nothing after this. */
+	/*
+	 * The module may be unloaded next.  Other code may still have a reference to the group, but
+	 * what it queues does not run any more.
+	 */
 	disable_delayed_work_sync(&group->recover);
 	disable_delayed_work_sync(&group->expire);
 	disable_delayed_work_sync(&group->unreserve);
@@ -684,26 +749,26 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	lend_group_put(group);	/* the registry's reference; the function has its own */
 }
 
-/* A BORROW that comes while the device is still being reset waits no longer than this. */
+/* The longest time that a BORROW waits for the reset after the last lease, in ms. */
 #define LEND_BORROW_WAIT_MS	3000
 
 /*
- * The PCI core may take at most so long to recover a function from an error.  The limit is needed
- * because some kernels do not tell the driver that they could not recover it.
+ * The longest wait for the PCI core to recover a function from an error, in ms.  The limit is
+ * needed because some kernels do not call the driver if they could not recover it.
  */
 #define LEND_ERROR_PATIENCE_MS	60000
 
-/* A device whose holder gave it away, and left, stays as it is for this time. */
+/* How long a device stays parked, in seconds. */
 static unsigned int lend_lease_parked_s = 60;
 module_param_named(parked_s, lend_lease_parked_s, uint, 0644);
 MODULE_PARM_DESC(parked_s, "seconds that a device waits, as its VM has left it, for the host that the VM moves to, if the host that the VM was on has gone; then the device is reset and offered to all");
 
-/* The host goes to sleep, or shuts down: nothing is lent. */
+/* The host goes to sleep, or shuts down: BORROW is refused.  No lock: WRITE_ONCE(), READ_ONCE(). */
 static bool lend_lease_asleep;
 
 /*
- * Do what the lease says about a move.  A parked device is cut off from all nodes, and stays as its
- * guest has left it.  Group lock.
+ * Do LEND_DO_DROP and LEND_DO_PARK, if they are in @todo.  A parked device is fenced, and keeps the
+ * state in which its guest has left it.  Group lock.
  */
 static void lend_lease_obey_move(struct lend_group *group, u32 todo)
 {
@@ -732,7 +797,9 @@ void lend_lease_unbind(struct lend_fn *fn)
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
 	group->withdrawn = false;
-	/* If this function was never offered, the holder of the others keeps its lease. */
+	/*
+	 * If this function was never offered, a holder of the group's other functions keeps them.
+	 */
 	offered = lend_fn_is_offered(fn);
 	if (offered)
 		lend_group_step(group, &ev, &todo);
@@ -747,13 +814,16 @@ void lend_lease_unbind(struct lend_fn *fn)
 	mutex_unlock(&group->lock);
 	lend_reserve(group, &lend_reserve_nobody, 0);
 	lend_group_join_set(group, "");
-	/* Before the reset, which may take a minute, in which a guest would read 0xff. */
+	/* Before the reset, which may take a minute: until then a guest would read all ones. */
 	if (offered)
 		lend_notify_withdraw(fn);
 	lend_recover_unbind(fn);
 }
 
-/* Make and attach the domain for the first function of a lease.  Group lock. */
+/*
+ * For LEND_DO_GRANT: make and attach the domain of a new lease.  On error the domain may exist,
+ * blocked.  Group lock.
+ */
 static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 {
 	struct dlend_domain *domain = dlend_domain_create(&fn->pdev->dev);
@@ -770,8 +840,9 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 }
 
 /*
- * Give @fn what it needs to be lent; @fn owns @source from here on.  On failure the caller takes
- * @fn back like a function that was returned.  Group lock.
+ * Make a function lent, after LEND_EV_BORROW has succeeded: the domain (LEND_DO_GRANT in @todo),
+ * the BARs in the aperture (@grant gets their offsets), peer-to-peer.  @source belongs to @fn
+ * afterwards, also if this fails.  On failure the caller calls lend_lease_give_back().  Group lock.
  */
 static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo,
 			   struct dlend_irq_source *source, struct dlend_p_lease *grant)
@@ -779,7 +850,7 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	struct lend_windows *win;
 	int ret = 0;
 
-	/* It may have been reset while no node had it. */
+	/* The device may have reset itself while no node had it. */
 	lend_reset_heal(fn);
 	fn->lent = true;
 	fn->needs_reset = true;
@@ -799,7 +870,7 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 	return ret;
 }
 
-/* Take one function back, as if its holder had returned it.  Group lock. */
+/* Give the lease LEND_EV_RETURN for one function, and do what follows from it.  Group lock. */
 static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 {
 	struct lend_event ev = { .type = LEND_EV_RETURN, .node = node, .epoch = epoch,
@@ -823,8 +894,9 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 }
 
 /*
- * The holder has returned the function, and still has others that would be reset with it.  So it
- * can have the function again as it left it: all functions of a lease go to one VM.
+ * May the holder of the group borrow a function again that it has returned, without a reset?  That
+ * is so if the function can be reset only with others, which the holder still has.  All functions
+ * of a lease go to one VM, so the function has no state of another VM.
  */
 static bool lend_lease_may_rejoin(struct lend_fn *fn)
 {
@@ -832,7 +904,10 @@ static bool lend_lease_may_rejoin(struct lend_fn *fn)
 	       !(READ_ONCE(fn->group->resetting) & BIT_ULL(fn->index));
 }
 
-/* Is the reset after the last lease of @fn over, whether it succeeded or failed? */
+/*
+ * Can a BORROW of @fn be decided now: is the reset after its last lease over, whether it succeeded
+ * or failed, or does none have to come?  No lock: a condition for wait_event().
+ */
 static bool lend_lease_is_settled(struct lend_fn *fn)
 {
 	if (READ_ONCE(fn->group->lease.state) == DLEND_OFFER_RETURNING)
@@ -841,7 +916,10 @@ static bool lend_lease_is_settled(struct lend_fn *fn)
 	       READ_ONCE(fn->broken);
 }
 
-/* Group lock. */
+/*
+ * Can @fn be borrowed over @link now, apart from what the state machine decides?  Return: 0; or as
+ * lend_lease_borrow().  Group lock.
+ */
 static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 {
 	struct lend_group *group = fn->group;
@@ -853,7 +931,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -ENOTCONN;
 	if (READ_ONCE(lend_lease_asleep))
 		return -EAGAIN;
-	/* It is not prepared, or was not reset and may hold the state of its former driver. */
+	/* It is not prepared, or was not reset yet and may hold the state of its last driver. */
 	if (!lend_fn_is_offered(fn))
 		return -ENODEV;
 	if (fn->broken)
@@ -880,7 +958,11 @@ static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 	dev_err_ratelimited(&fn->pdev->dev, "cannot be lent to node %u (%d)\n", node, ret);
 }
 
-/* Group lock.  Return: 0: the peer has the lease, lend_lease_give() has to follow. */
+/*
+ * Give the lease LEND_EV_BORROW.  @grant: (out) its holder is filled in, unless the function cannot
+ * be borrowed at all.  Group lock.  Return: 0: the peer has the lease, and the caller has to call
+ * lend_lease_give(); or as lend_lease_borrow().
+ */
 static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 				  const struct dlend_p_borrow *want,
 				  struct dlend_p_lease *grant, u32 *todo)
@@ -896,7 +978,9 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		return ret;
 	memcpy(ev.vm, want->vm, sizeof(ev.vm));
 	whom = lend_event_whom(&ev);
-	/* A lease lives on one link only, also if a node has two links to this one. */
+	/*
+	 * All functions of a lease are lent over one link, even if the node has two links to here.
+	 */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
 	else
@@ -906,6 +990,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
+/* lend_lease_borrow() without the wait.  @epoch: (out) of the lease, for the trace. */
 static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 				 const struct dlend_p_borrow *want, struct dlend_msg *reply,
 				 u32 *epoch)
@@ -917,7 +1002,10 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	u32 todo;
 	int ret;
 
-	/* To open the source reads the peer's memory: only if the peer could borrow. */
+	/*
+	 * Opening the source reads the peer's memory, so no lock is held then.  It is opened only
+	 * if the peer could borrow.
+	 */
 	mutex_lock(&group->lock);
 	ret = lend_lease_may_borrow(fn, link);
 	mutex_unlock(&group->lock);
@@ -957,7 +1045,7 @@ int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 	u32 epoch = 0;
 	int ret;
 
-	/* Stop waiting when the session ends: the answer would not be sent. */
+	/* Stop waiting when the session ends: the reply could not be sent. */
 	wait_event_timeout(group->wait, lend_lease_is_settled(fn) || !dlend_link_is_up(link),
 			   msecs_to_jiffies(LEND_BORROW_WAIT_MS));
 	ret = lend_lease_borrow_now(fn, link, want, reply, &epoch);
@@ -974,6 +1062,7 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	int ret = -ESTALE;
 
 	mutex_lock(&group->lock);
+	/* The current lease can only be returned over the link that it was granted over. */
 	if (group->lease.state != DLEND_OFFER_HELD || group->link == link ||
 	    group->lease.epoch != epoch)
 		ret = lend_lease_give_back(fn, dlend_link_peer(link), epoch);
@@ -987,7 +1076,11 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	return ret;
 }
 
-/* End the lease without its holder, if a node has the group.  Group lock. */
+/*
+ * End the lease without a request of its holder: give it event @type, and do what follows.  @why:
+ * one word, for log and trace.  Group lock.  Return: as lend_lease_step(); -EALREADY no node has
+ * the group.
+ */
 static int lend_lease_end(struct lend_group *group, enum lend_event_type type,
 			  const char *why)
 {
@@ -1005,7 +1098,7 @@ static int lend_lease_end(struct lend_group *group, enum lend_event_type type,
 	}
 	if (todo & LEND_DO_FENCE)
 		lend_recover_fence(group);
-	/* After the fence, which this must not delay. */
+	/* Not before the fence, which must not be delayed. */
 	lend_lease_obey_move(group, todo);
 	return ret;
 }
@@ -1016,6 +1109,7 @@ int lend_lease_revoke(struct lend_group *group, const char *why)
 	return lend_lease_end(group, LEND_EV_REVOKE, why);
 }
 
+/* Take a parked device back when its time is over. */
 static void lend_lease_expire_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group, expire);
@@ -1023,7 +1117,7 @@ static void lend_lease_expire_work(struct work_struct *work)
 
 	guard(mutex)(&group->lock);
 	left = group->parked_until - jiffies;
-	/* The device has been taken over, and parked again, since this was queued. */
+	/* The device may have been taken over, and parked again, since this was queued. */
 	if (lend_lease_is_parked(&group->lease) && left > 0)
 		mod_delayed_work(lend_wq, &group->expire, left);
 	else if (!lend_lease_end(group, LEND_EV_EXPIRED, "expired"))
@@ -1031,6 +1125,7 @@ static void lend_lease_expire_work(struct work_struct *work)
 			pci_warn(w.fn->pdev, "no node took it over: it is reset, and offered to all\n");
 }
 
+/* For lend_registry_join(): called with the registry lock held. */
 static void lend_group_init_works(struct lend_group *group)
 {
 	INIT_DELAYED_WORK(&group->recover, lend_recover_work);
@@ -1050,7 +1145,10 @@ void lend_lease_error(struct lend_fn *fn)
 	struct dlend_msg msg;
 
 	guard(mutex)(&group->lock);
-	/* Also if no node had it: the core may reset it while the next node borrows it. */
+	/*
+	 * Also if no node had the function: the PCI core may reset it while the next node borrows
+	 * it.  "?: 1", as 0 means that there was no error.
+	 */
 	fn->needs_reset = true;
 	WRITE_ONCE(fn->errors, fn->errors + 1);
 	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(LEND_ERROR_PATIENCE_MS) ?: 1);
@@ -1070,7 +1168,7 @@ void lend_lease_error_over(struct lend_fn *fn)
 	if (!fn->error_until)
 		return;
 	WRITE_ONCE(fn->error_until, 0);
-	/* A reset of ours that failed may have come too early: the next one decides. */
+	/* A reset by the lender that failed may have come too early: the next one decides. */
 	if (!group->lease.failed)
 		fn->broken = false;
 	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
@@ -1078,16 +1176,17 @@ void lend_lease_error_over(struct lend_fn *fn)
 }
 
 /*
- * Do not wait for a group that another node has: its requests may keep the group lock for long.
- * It is enough to look at the group's links without the lock.  Only a message handler of @link
- * makes @link one of them, and if such a handler runs now, link_down() is called once more after it
+ * Fence a group if it was lent over the link @arg, or drop its standby.  Do not wait for a group
+ * that another node has: requests of that node may hold the group lock for long.  It is enough to
+ * read the group's links without the lock: only a message handler of this link can set group->link
+ * or standby.link to it, and if such a handler runs now, link_down() is called once more after it
  * (struct dlend_link_user).
  */
 static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 {
 	struct dlend_link *link = arg;
 
-	/* A BORROW of this session for any group must stop waiting. */
+	/* A BORROW over this link that waits in lend_lease_borrow() must stop waiting. */
 	wake_up_all(&group->wait);
 	if (READ_ONCE(group->link) != link && READ_ONCE(group->standby.link) != link)
 		return;
@@ -1104,7 +1203,7 @@ void lend_lease_link_lost(struct dlend_link *link)
 	lend_bars_link_lost(link);
 }
 
-/* If the group keeps the host awake, say why. */
+/* If the group has a device that is lent or being reset, set *@arg (int) to -EBUSY, and log why. */
 static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 {
 	const struct lend_lease *lease = &group->lease;
@@ -1114,8 +1213,9 @@ static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 	guard(mutex)(&group->lock);
 	busy = lease->state == DLEND_OFFER_HELD || lease->fencing;
 	/*
-	 * A function is being reset, or about to be.  One that is reset with others waits until all
-	 * of them are here, which may be never.
+	 * A function that needs a reset and is not broken is being reset, or about to be.  But one
+	 * that is reset only with others may wait for these without end: it counts only if the
+	 * group is complete, or such a reset runs.
 	 */
 	whole = lease->state != DLEND_OFFER_GONE || group->resetting;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
@@ -1139,19 +1239,22 @@ int lend_lease_suspend(void)
 {
 	int ret = 0;
 
-	/* First, so that a borrower that gets a group's lock after us sees it. */
+	/* First, so that a BORROW that gets a group's lock after the check below sees it. */
 	WRITE_ONCE(lend_lease_asleep, true);
 	lend_registry_each_group(lend_lease_group_suspend, &ret);
 	return ret;
 }
 
-/* After a hibernation, the kernel that loaded this one may have driven the device. */
+/*
+ * Reset the functions of a group after the host has slept: after a hibernation, the kernel that
+ * loaded the image may have used the device.
+ */
 static void lend_lease_group_resume(struct lend_group *group, void *unused)
 {
 	bool any = false;
 
 	guard(mutex)(&group->lock);
-	/* This host did not sleep after all. */
+	/* A device is lent, so lend_lease_suspend() has refused: this host did not sleep. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
@@ -1159,7 +1262,7 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 			w.fn->needs_reset = true;
 			any = true;
 		}
-	/* Of a group whose last function has left no work may be queued. */
+	/* If the last function has left the group, no work may be queued for it any more. */
 	if (any)
 		lend_recover_later(group, 0);
 }
@@ -1177,7 +1280,7 @@ static void lend_lease_group_shutdown(struct lend_group *group, void *unused)
 	lend_lease_revoke(group, "shutdown");
 }
 
-/* Devices that are lent must do no DMA when the host turns its IOMMUs off, later. */
+/* Devices must do no DMA when the host turns its IOMMUs off, which comes later in a shutdown. */
 void lend_lease_shutdown(void)
 {
 	/* First, as in lend_lease_suspend(). */
@@ -1193,7 +1296,7 @@ int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	mutex_lock(&group->lock);
 	ret = lend_lease_check(&group->lease, dlend_link_peer(link), epoch, fn->index);
 	ret = ret || group->link != link ? -ESTALE : 0;
-	/* The function is about to be fenced.  -ESTALE would say that it was. */
+	/* The function is about to be fenced.  -ESTALE would mean that its DMA is over. */
 	if (!ret && fn->removing)
 		ret = -EBUSY;
 	if (ret)
