@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages to peers that no request waits for.
+ * Messages that the lender posts to peers by itself, not as the reply to a request.
  *
- * A post waits for room in a ring.  So it must not be made while a device has to be fenced, or
- * while another node or an admin waits.  Instead, every link has a listener: a mark for each
- * function and kind of news that its peer has not heard yet, a list of notes, and a work item that
- * posts.  A note is a message that has to arrive.  For a mark the work item makes the message when
- * it posts, of the state as it is then.  A mark whose message could not be posted stays.  So a slow
- * peer hears the current state, too, but later, and no other peer waits for it.
+ * To post a message means to wait for room in the peer's ring.  So code that fences a device, or
+ * for which another node or an admin waits, must not post.  Instead, every link that is up has a
+ * listener (struct lend_listener), whose work item posts.  There are two ways to have something
+ * posted:
+ *
+ *	mark	a bit in lend_fn.unsent, for a function, a kind of news and a listener, or
+ *		lend_listener.peers.  The work item makes the message when it posts it, from the
+ *		state at that time.  If it could not be posted, the mark is set again
+ *	note	a message in lend_listener.notes (struct lend_pending_msg).  It has to arrive, and
+ *		notes arrive in the order in which they were queued
+ *
+ * So a slow peer gets fewer messages, but the last state, and no other peer waits for it.
  */
 #include <linux/bitmap.h>
 #include <linux/delay.h>
@@ -23,18 +29,24 @@
 #include "lender/lender.h"
 #include "lender/pending.h"
 
-/* The listeners lock: guards the listeners, their notes, and lend_notify_granted. */
+/*
+ * The listeners lock: guards the list of listeners, their numbers and notes, and
+ * lend_notify_granted.  It also makes lend_notify_offers_done() and the marks of offers consistent;
+ * other marks change by atomic bit operations alone.
+ */
 static DEFINE_SPINLOCK(lend_listeners_lock);
-/* struct lend_granted */
+/* Grants of this node, struct lend_granted (listeners lock). */
 static LIST_HEAD(lend_notify_granted);
 
 /*
- * PLACE messages say where lent devices and this node's NTBs sit: where they join the root complex,
- * and which of them reach each other there, as borrowers decide on cliques by it; and the bridges
- * above them, for people on other nodes who ask what a transfer passes through (docs/paths.md).
+ * PLACE messages say where lent devices and this node's NTBs sit: at which root bus, and in which
+ * peer-to-peer domain, as borrowers compute cliques from it; and the bridges above each, for people
+ * on other nodes who ask what a transfer passes through (docs/paths.md).
  */
 
-/* With both, a switch sends requests between devices below it up to the root complex. */
+/*
+ * ACS P2P Request and Completion Redirect: requests between devices below a switch go to the root.
+ */
 #define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
 
 static u8 lend_bridge_kind(struct pci_dev *bridge)
@@ -53,6 +65,7 @@ static u8 lend_bridge_kind(struct pci_dev *bridge)
 	}
 }
 
+/* Has the bridge LEND_ACS_REDIRECT turned on? */
 static bool lend_bridge_acs(struct pci_dev *bridge)
 {
 	int pos = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
@@ -64,15 +77,19 @@ static bool lend_bridge_acs(struct pci_dev *bridge)
 }
 
 /*
- * The next bridge above.  For a virtual function it is the one above its physical function: the
- * bus that Linux makes for virtual functions has no bridge of its own.
+ * The next bridge above a function, or NULL; no reference is taken.  For a virtual function it is
+ * the one above its physical function: a bus that Linux adds for virtual functions has no bridge.
  */
 static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 {
 	return pci_upstream_bridge(pci_physfn(pdev));
 }
 
-/* @node: the function is this node's end of a link to that node; 0: the function is lent. */
+/*
+ * Make a PLACE message.  @node: @pdev is the NTB of a link to that node; 0: @pdev is a lent
+ * function.  If there are more than DLEND_PLACE_MAX bridges above, those next to the root are in
+ * the message.
+ */
 static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *root,
 			       const struct dlend_addr *addr, u16 node, struct dlend_msg *msg)
 {
@@ -104,30 +121,37 @@ static void lend_place_message(struct pci_dev *pdev, const struct dlend_root *ro
 }
 
 /*
- * Some hardware lets only those functions' requests pass over a link that it was told of.
+ * Some NTBs have a table of requester IDs, and let only requests with these IDs pass over the link
+ * (dlend_link_set_requesters()).
  *
- * A link is always told of all functions at once: a function that is bound keeps its place, and one
- * that is not bound loses it with the next call.  So nothing has to be undone for a function that
- * goes, and a call that failed is made again.
+ * Each call has the IDs of all functions that are bound: these stay in the table, and all others
+ * are removed.  So nothing has to be undone when a function is unbound, and a call that failed is
+ * simply made again.
  */
 
 /* Device and function numbers of a bus: the bits of pci_dev.dma_alias_mask. */
 #define LEND_DEVFNS		256
 
-/* Pauses before links are told again, each twice as long as the one before. */
+/* Pauses in ms before links' tables are set again, each twice as long as the one before. */
 #define LEND_REQUESTERS_PAUSE_MS	500
 #define LEND_REQUESTERS_PAUSE_MAX_MS	60000
 
-/* Held from the search for functions that are bound until a link was told of them. */
+/*
+ * The requesters lock: held from the search for functions that are bound until the table of a link
+ * was set, so that no older list replaces a newer one.  Guards lend_requesters.
+ */
 static DEFINE_MUTEX(lend_requesters_lock);
+/* Too large for a stack. */
 static struct dlend_requesters lend_requesters;
 
+/* The next pause (no lock). */
 static unsigned int lend_requesters_pause_ms;
 
 /*
- * The ids that a function's requests may have.  Some devices use those of other functions, too, and
- * a bridge to conventional PCI puts its own id on requests from behind it.  The kernel's
- * pci_for_each_dma_alias() is not for modules; of its special cases, this knows the ordinary ones.
+ * Set a bit in @ids for each requester ID that requests of a function may have.  Some devices use
+ * the IDs of other functions, too (pci_dev.dma_alias_mask), and a bridge to conventional PCI puts
+ * its own ID on requests from behind it.  The kernel's pci_for_each_dma_alias() is not exported to
+ * modules; this covers the same cases but quirks of single bridges.
  */
 static void lend_requesters_ids(struct pci_dev *pdev, unsigned long *ids)
 {
@@ -146,7 +170,10 @@ static void lend_requesters_ids(struct pci_dev *pdev, unsigned long *ids)
 	}
 }
 
-/* All functions that are bound keep their places.  Return: @fn is one of them.  Admit lock. */
+/*
+ * Fill lend_requesters.keep with the IDs of all functions that are bound, and clear the rest.
+ * Requesters lock.  Return: @fn, which may be NULL, is one of them.
+ */
 static bool lend_requesters_gather(const struct lend_fn *fn)
 {
 	unsigned int count;
@@ -163,8 +190,9 @@ static bool lend_requesters_gather(const struct lend_fn *fn)
 }
 
 /*
- * Let requests of a function pass over a link. Return: 0; -EAGAIN try again; or it cannot use this
- * link, and the log says why.
+ * Let requests of a function pass over a link.  Takes the requesters lock.  Return: 0: they pass,
+ * or the function is being unbound; -EAGAIN try again; any other error: the function cannot use
+ * this link, and a message says why, unless the link is gone (-ENODEV).
  */
 static int lend_requesters_add(const struct lend_fn *fn, struct dlend_link *link)
 {
@@ -186,23 +214,30 @@ static int lend_requesters_add(const struct lend_fn *fn, struct dlend_link *link
 	return err;
 }
 
-/* Admit lock. */
+/*
+ * Callback of dlend_links_each(): set *@arg (bool) if the table has to be set again.  Requesters
+ * lock.
+ */
 static int lend_requesters_set_link(struct dlend_link *link, void *arg)
 {
 	int err = dlend_link_set_requesters(link, &lend_requesters);
 	bool *again = arg;
 
-	/* Hardware that goes was told that no requests pass any more. */
+	/*
+	 * -ENODEV: the hardware of the link is being removed, and lets no requests pass any more.
+	 */
 	*again |= err && err != -ENODEV;
 	return 0;
 }
 
+/* Set the tables of all links, up or not, to the functions that are bound. */
 static void lend_requesters_work(struct work_struct *work)
 {
 	bool again = false;
 
 	mutex_lock(&lend_requesters_lock);
 	lend_requesters_gather(NULL);
+	/* false: also links that are down. */
 	dlend_links_each(false, lend_requesters_set_link, &again);
 	mutex_unlock(&lend_requesters_lock);
 	if (!again)
@@ -216,13 +251,13 @@ static void lend_requesters_work(struct work_struct *work)
 static DECLARE_DELAYED_WORK(lend_requesters_dwork, lend_requesters_work);
 
 /**
- * struct lend_news - messages about one function
- * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @set
- *	and the snapshot belong to it
- * @state: (before) a state is wanted; (after) @msg is one
- * @msg: OFFER or STATE
- * @place: where the function sits
- * @set: the set that it belongs to
+ * struct lend_news - messages about one function, for one peer
+ * @offer: before lend_offer_read(): make an OFFER; after it: @msg is an OFFER, and is followed by
+ *	@place, @set, and the SNAPSHOT messages
+ * @state: before lend_offer_read(): make a STATE; after it: @msg is a STATE
+ * @msg: OFFER or STATE message
+ * @place: PLACE message
+ * @set: SET message
  */
 struct lend_news {
 	bool offer, state;
@@ -230,20 +265,26 @@ struct lend_news {
 };
 
 /*
- * Messages about functions and links here, made of the state as it is at that moment.
+ * Messages about functions and links of this node, made from the state at the time of the call.
  */
 
-/* The offer lock: held while a function's state is read; lend_fn.gone ends that. */
+/*
+ * The offer lock: held while a function and its PCI device are read for a message.  When
+ * lend_notify_withdraw() has set lend_fn.gone under it, they are not read any more.
+ */
 static DEFINE_MUTEX(lend_offer_lock);
 
-/* The state, as node @reader is told it. */
+/* Fill in the state of a function's group for the node @reader.  @lease: copy of the lease. */
 static void lend_offer_fill_state(const struct lend_fn *fn, const struct lend_lease *lease,
 				  u16 reader, struct dlend_p_state *p)
 {
 	struct lend_for whom = { .node = reader };
 	u16 state, holder;
 
-	/* A reservation for a VM is in the message: the reader knows whether it has that VM. */
+	/*
+	 * If the group is reserved for a VM, the message names that VM, and the reader decides
+	 * whether it has the VM.  So the state is made for a node that has it.
+	 */
 	memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
 	state = lend_set_state_for(fn->group, lease, &whom, &holder);
 	if (reader == lease->move.target)
@@ -280,7 +321,10 @@ static void lend_offer_fill(const struct lend_fn *fn, struct dlend_p_offer *offe
 	}
 }
 
-/* Make the messages about a function as it is now. */
+/*
+ * Make the messages that @news asks for, for the node @reader; none if the function is not offered,
+ * or was withdrawn.  Takes the offer lock and the set lock.
+ */
 static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_news *news)
 {
 	struct dlend_p_offer *offer;
@@ -313,14 +357,14 @@ static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_ne
 	lend_offer_fill_state(fn, &lease, reader, state);
 }
 
-/* The nodes that this node has links to, as @reader is told of them. */
+/* The nodes to which this node has links, as PEERS for the node @reader lists them. */
 struct lend_peer_list {
 	u16 reader;
 	unsigned int count;
 	struct dlend_p_peer peer[DLEND_PEERS_MAX];
 };
 
-/* Room for peer-to-peer that borrowers other than @reader have already, in MiB. */
+/* What grants for borrowers other than @reader take of the aperture towards @to, in MiB. */
 static u64 lend_peer_list_granted(u16 to, u16 reader)
 {
 	struct lend_granted *granted;
@@ -334,6 +378,7 @@ static u64 lend_peer_list_granted(u16 to, u16 reader)
 	return DIV_ROUND_UP_ULL(bytes, SZ_1M);
 }
 
+/* Callback of dlend_links_each(): add the peer of a link to the list @arg; 1 ends the walk. */
 static int lend_peer_list_add(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
@@ -355,26 +400,32 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 	return 0;
 }
 
-/* Each has a bit in every word of lend_fn.unsent.  No node has so many NTBs beside the loop. */
+/*
+ * The largest number of listeners: each has a bit in every word of lend_fn.unsent.  One of them is
+ * for the loopback link.  No node has as many NTBs.
+ */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
-/* A peer has so much time to take its notes before the module goes. */
+/*
+ * How long lend_notify_close() waits for a peer to take its notes, and how often it looks, in ms.
+ */
 #define LEND_LISTENER_LAST_MS	1000
 #define LEND_LISTENER_PAUSE_MS	10
 
 /*
- * struct lend_listener - a link that is up, and the news that its peer has not heard yet
- * @node: in lend_listeners
- * @to: the link, referenced, and the session in which @work posts
- * @number: of the listener's bit in lend_fn.unsent
- * @posting: function whose offer is being posted: its mark is clear (listeners lock)
- * @everything: all offers have to be told, and which nodes this node has links to (listeners lock)
- * @peers: it has to be told which nodes this node has links to
- * @over: lend_notify_close() waits: post nothing more
- * @notes: messages that have to arrive, in this order (listeners lock)
- * @waiting: how many
- * @work: posts
+ * struct lend_listener - a link that is up, and what has to be posted to its peer
+ * @node: in lend_listeners (listeners lock)
+ * @to: the link, referenced, and the session in which @work posts; only @work changes the session
+ * @number: of the listener's bit in lend_fn.unsent and lend_fn.refused; constant
+ * @posting: function whose offer is being posted, so that its mark is clear already; only compared,
+ *	not referenced (listeners lock)
+ * @everything: @work has to set @peers and the marks of all offers (listeners lock)
+ * @peers: mark: PEERS, and PLACE of this node's NTBs, have to be posted (WRITE_ONCE(), xchg())
+ * @over: lend_notify_close() waits: @work must not begin to post another message (WRITE_ONCE())
+ * @notes: struct lend_pending_msg, in the order in which they have to arrive (listeners lock)
+ * @waiting: how many notes there are (listeners lock)
+ * @work: posts; one run at a time
  */
 struct lend_listener {
 	struct list_head node;
@@ -388,10 +439,10 @@ struct lend_listener {
 };
 
 /*
- * struct lend_pending_msg - a message that has to arrive
- * @node: in the listener's list
- * @session: session of the link in which it has to arrive; it is dropped when that is over
- * @lost: it says that a map was lost
+ * struct lend_pending_msg - a note: a message that has to arrive
+ * @node: in the listener's list (listeners lock)
+ * @session: session of the link in which it has to arrive; the note is dropped if that is over
+ * @lost: the message is P2P_LOST
  * @msg: message
  */
 struct lend_pending_msg {
@@ -401,6 +452,7 @@ struct lend_pending_msg {
 	struct dlend_msg msg;
 };
 
+/* All listeners, and which numbers they have (listeners lock). */
 static LIST_HEAD(lend_listeners);
 static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
 
@@ -452,7 +504,7 @@ void lend_notify_ungrant(struct lend_granted *granted)
 	lend_notify_peers();
 }
 
-/* Listeners lock. */
+/* The listener of a link, or NULL.  Listeners lock. */
 static struct lend_listener *lend_listener_find(const struct dlend_link *link)
 {
 	struct lend_listener *l;
@@ -481,7 +533,7 @@ void lend_notify_subscribe(const struct dlend_link *link)
 {
 	struct lend_listener *l;
 
-	/* The peer of a link without a listener hears everything when the link comes up. */
+	/* A listener that is made later begins with @everything. */
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		if (link && l->to.link != link)
@@ -513,7 +565,10 @@ void lend_notify_unbound(void)
 
 /* Notes */
 
-/* Return: 0; -ENOENT there is no listener; -ENOBUFS too many notes wait there. */
+/*
+ * Queue a note, which belongs to the listener if this succeeds.  Return: 0; -ENOENT the link has no
+ * listener; -ENOBUFS too many notes wait there.
+ */
 static int lend_pending_msg_add(const struct dlend_link *link, struct lend_pending_msg *note)
 {
 	struct lend_listener *l;
@@ -547,7 +602,7 @@ void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg)
 	note->lost = le16_to_cpu(msg->type) == DLEND_MSG_P2P_LOST;
 	ret = lend_pending_msg_add(link, note);
 	if (ret == -ENOENT && dlend_session_live(&now)) {
-		/* A peer may ask for something before link_up() was called here. */
+		/* The peer's first request may be handled before link_up() is called here. */
 		lend_notify_open(link);
 		ret = lend_pending_msg_add(link, note);
 	}
@@ -558,6 +613,7 @@ void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg)
 		dlend_link_restart(&now, "peer takes no messages: too many wait for it");
 }
 
+/* Callback of dlend_links_each(). */
 static int lend_notify_note_to(struct dlend_link *link, void *msg)
 {
 	lend_notify_queue(link, msg);
@@ -576,7 +632,10 @@ void lend_notify_withdraw(struct lend_fn *fn)
 	dlend_links_each(true, lend_notify_note_to, &msg);
 }
 
-/* The first note.  It stays in the list until it was posted, and only @l's work takes it out. */
+/*
+ * The first note of a listener, or NULL.  It stays in the list until it was posted; only the
+ * listener's work, and lend_notify_close() after the work has ended, take notes out.
+ */
 static struct lend_pending_msg *lend_pending_msg_first(struct lend_listener *l)
 {
 	struct lend_pending_msg *note;
@@ -597,8 +656,9 @@ static void lend_pending_msg_drop(struct lend_listener *l, struct lend_pending_m
 }
 
 /*
- * Posting, in the work of one listener.  All functions below return 0; -ETIMEDOUT the peer takes no
- * message now; -ENOTCONN the session is over, or lend_notify_close() waits.
+ * Posting, in the work of one listener, with no lock held.  If nothing else is said, the functions
+ * below return 0; -ETIMEDOUT the peer takes no message now; -ENOTCONN the session is over, or
+ * lend_notify_close() waits.
  */
 
 static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
@@ -606,6 +666,7 @@ static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
 	return READ_ONCE(l->over) ? -ENOTCONN : dlend_link_post_in(&l->to, msg);
 }
 
+/* Post all notes of this session, and drop those of older ones. */
 static int lend_listener_say_notes(struct lend_listener *l)
 {
 	struct lend_pending_msg *note;
@@ -620,7 +681,9 @@ static int lend_listener_say_notes(struct lend_listener *l)
 	return ret;
 }
 
-/* Tell where this node's end of @other sits. */
+/*
+ * Callback of dlend_links_each(): post PLACE of this node's NTB of the link @other; @arg: listener.
+ */
 static int lend_listener_post_end(struct dlend_link *other, void *arg)
 {
 	struct pci_dev *pdev = dlend_root_link_pdev(other);
@@ -637,7 +700,7 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 	return found ? lend_listener_post(arg, &msg) : 0;
 }
 
-/* Tell to which nodes this node has links, and where the ends of these links here sit. */
+/* Post PEERS, in as many messages as that takes, and PLACE of each NTB of this node. */
 static int lend_listener_post_peers(struct lend_listener *l)
 {
 	struct lend_peer_list peers = { .reader = dlend_link_peer(l->to.link) };
@@ -662,6 +725,7 @@ static int lend_listener_post_peers(struct lend_listener *l)
 	return ret;
 }
 
+/* If lend_listener.peers is set: post, and set it again if that fails. */
 static int lend_listener_say_peers(struct lend_listener *l)
 {
 	int ret;
@@ -674,6 +738,7 @@ static int lend_listener_say_peers(struct lend_listener *l)
 	return ret;
 }
 
+/* Post the messages of @news; after an OFFER also PLACE, SET and the snapshot. */
 static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn *fn,
 				   struct lend_news *news)
 {
@@ -697,8 +762,8 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 }
 
 /*
- * Take the mark of an offer.  lend_notify_offers_done() counts the offer as unheard until
- * @l->posting is NULL again.
+ * Clear the mark of an offer, and return whether it was set.  If it was, lend_notify_offers_done()
+ * does not count the offer as posted until @l->posting is NULL again.
  */
 static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn)
 {
@@ -712,8 +777,8 @@ static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn
 }
 
 /*
- * Before a peer hears of a function, the link's hardware lets the function's requests pass.  If it
- * does not, the peer does not hear of the function.  Return: 0, or -EAGAIN.
+ * Before a peer gets the OFFER of a function, the link's hardware has to let the function's
+ * requests pass.  If it refuses (lend_fn.refused), @news is emptied.  Return: 0; -EAGAIN try again.
  */
 static int lend_listener_add_requesters(struct lend_listener *l, struct lend_fn *fn,
 					struct lend_news *news)
@@ -731,23 +796,26 @@ static int lend_listener_add_requesters(struct lend_listener *l, struct lend_fn 
 	return 0;
 }
 
+/* Post what is marked for a function, and set the marks again if that fails. */
 static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 {
 	struct lend_news news;
 	int ret;
 
-	/* An offer says the state, too. */
+	/* An OFFER has the state in it, so no STATE is needed. */
 	news.offer = lend_listener_take_offer(l, fn);
 	news.state = test_and_clear_bit(l->number, &fn->unsent[LEND_NEWS_STATE]) && !news.offer;
 	lend_offer_read(fn, dlend_link_peer(l->to.link), &news);
 	ret = lend_listener_add_requesters(l, fn, &news);
 	/*
-	 * The notes from before the state was read come first: the holder of a lease hears of a PCI
-	 * error before it hears that the error has ended the lease (lend_lease_error()).
+	 * Notes that were queued before the state was read come first: the holder of a lease gets
+	 * ERROR before the STATE in which the error has ended the lease (lend_lease_error()).
 	 */
 	if (!ret)
 		ret = lend_listener_say_notes(l);
-	/* One of these notes may have been the function's withdrawal. */
+	/*
+	 * One of these notes may have been the function's WITHDRAW, after which no OFFER may come.
+	 */
 	if (!ret && !READ_ONCE(fn->gone))
 		ret = lend_listener_post_news(l, fn, &news);
 	if (ret && news.offer)
@@ -762,7 +830,10 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 
 /* The listener */
 
-/* Under the lock, so that @everything is not seen cleared before the marks are set. */
+/*
+ * If @everything is set, clear it and set all marks instead.  Under the lock, so that
+ * lend_notify_offers_done() does not see @everything cleared before the marks are set.
+ */
 static void lend_listener_mark_everything(struct lend_listener *l, struct lend_fn **all,
 					  unsigned int count)
 {
@@ -776,6 +847,7 @@ static void lend_listener_mark_everything(struct lend_listener *l, struct lend_f
 	spin_unlock(&lend_listeners_lock);
 }
 
+/* Post all that is marked and queued for one peer. */
 static void lend_listener_work(struct work_struct *work)
 {
 	struct lend_listener *l = container_of(work, struct lend_listener, work);
@@ -786,14 +858,14 @@ static void lend_listener_work(struct work_struct *work)
 	l->to.session = dlend_link_session(l->to.link);
 	lend_listener_mark_everything(l, all, count);
 	/*
-	 * If a function in @all has a name that another function had, the other one's withdrawal is
-	 * one of the notes by now, and the peer has to hear of that first.
+	 * If a function in @all has the name of a function that was unbound before, WITHDRAW for
+	 * the older one is among the notes by now, and the peer has to get that first.
 	 */
 	ret = lend_listener_say_notes(l) ?: lend_listener_say_peers(l);
 	for (unsigned int i = 0; i < count && !ret; i++)
 		ret = lend_listener_say_fn(l, all[i]);
 	lend_fns_put(all, count);
-	/* No pause: the post, or the switch, has waited already. */
+	/* No pause: the post, or dlend_link_set_requesters(), has waited already. */
 	if (ret == -ETIMEDOUT || ret == -EAGAIN)
 		queue_work(lend_wq, &l->work);
 }
@@ -838,11 +910,14 @@ void lend_notify_close(struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 	if (!l)
 		return;
-	/* A peer that takes messages has its notes soon; no other one is waited for. */
+	/*
+	 * While the link is up: wait a while until the peer has taken its notes.  The listener is
+	 * not in the list any more, so no notes are added to it.
+	 */
 	for (waited = 0; waited < LEND_LISTENER_LAST_MS && READ_ONCE(l->waiting.all) &&
 	     dlend_link_is_up(link); waited += LEND_LISTENER_PAUSE_MS)
 		msleep(LEND_LISTENER_PAUSE_MS);
-	/* The session may go on: a post that has begun is the last one. */
+	/* If the link is up, a post may have begun: it is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
 	untold = l->waiting.all;
@@ -852,7 +927,7 @@ void lend_notify_close(struct dlend_link *link)
 	spin_lock(&lend_listeners_lock);
 	__clear_bit(l->number, lend_listener_numbers);
 	spin_unlock(&lend_listeners_lock);
-	/* If the session is over anyway, this does nothing. */
+	/* This does nothing if the session is over. */
 	if (untold)
 		dlend_link_restart(&l->to,
 				   "the lender's module goes, and the peer has not heard that nothing is lent any more");
@@ -863,6 +938,10 @@ void lend_notify_close(struct dlend_link *link)
 void lend_notify_exit(void)
 {
 	WARN_ON(!list_empty(&lend_listeners));
+	/*
+	 * Once more with no function bound, at once if the work waits; then let it not queue
+	 * itself.
+	 */
 	flush_delayed_work(&lend_requesters_dwork);
 	cancel_delayed_work_sync(&lend_requesters_dwork);
 }
