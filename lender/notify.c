@@ -938,10 +938,7 @@ void lend_notify_close(struct dlend_link *link)
 void lend_notify_exit(void)
 {
 	WARN_ON(!list_empty(&lend_listeners));
-	/*
-	 * Once more with no function bound, at once if the work waits; then let it not queue
-	 * itself.
-	 */
+	/* Run the work now if it waits, as no function is bound; then cancel what it has queued. */
 	flush_delayed_work(&lend_requesters_dwork);
 	cancel_delayed_work_sync(&lend_requesters_dwork);
 }

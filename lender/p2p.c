@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Peer-to-peer: lent devices reach BARs of other lent devices, at the addresses where a guest has
- * put them.  The device that does the DMA is the source, the one with the BAR is the target:
+ * Peer-to-peer: lent devices reach BARs of other lent devices, at the guest-physical addresses
+ * where a guest has put them.  The device that does the DMA is the source, the one with the BAR is
+ * the target:
  *
- *   grant	the target is here, the source elsewhere
- *   foreign	the target is elsewhere: a grant of its lender
- *   map	the source is here: a BAR that it reaches
+ *   map (struct lend_map)		the source is in this host: a BAR that it reaches
+ *   grant (struct lend_grant)		the target is in this host, sources are in another one
+ *   foreign grant (struct lend_foreign)the target is in another host: its lender's grant, as
+ *					sources in this host use it
  *
- * The borrower only names devices, BARs and leases.  A map needs both leases: the source's, which
- * the caller has checked, and the target's.  Either the target's lease is open here (struct
- * lend_p2p), or the target's lender has made the grant for the same borrower.
+ * The borrower's messages only name devices, BARs and leases.  A map needs both leases: that of the
+ * source, which the caller has checked, and that of the target.  The latter is valid if other
+ * devices may reach the target in this host for the same borrower and epoch (lend_p2p_open()), or
+ * if the target's lender has made a grant for the same borrower and epoch.
  *
  * When the target's lease ends, every map and grant that leads to the target ends first.
  */
@@ -22,15 +25,20 @@
 #include "lender/lender.h"
 #include "lender/trace.h"
 
-/* Grants that a peer may have, or give, at a time: a peer must not fill this host's memory. */
+/*
+ * The largest number of grants to one peer, and of foreign grants of one peer, at a time: a peer
+ * must not be able to fill this host's memory.
+ */
 #define LEND_PEER_MAX		1024
 
 /**
- * struct lend_peer - all peer-to-peer with the node behind one link
+ * struct lend_peer - all grants between this node and the node behind one link (p2p lock)
  * @node: in lend_peers
  * @link: referenced
- * @foreigns: struct lend_foreign: grants of that node to devices here
- * @grants: struct lend_grant: grants to devices there
+ * @foreigns: list of struct lend_foreign: grants of that node to devices here
+ * @grants: list of struct lend_grant: grants of this node to devices there
+ *
+ * It is made with the first grant over the link, and exists until the link goes down.
  */
 struct lend_peer {
 	struct list_head node;
@@ -39,18 +47,19 @@ struct lend_peer {
 };
 
 /*
- * The nodes that this node has peer-to-peer with, and the lock of all of peer-to-peer.
+ * The peers with which this node has grants, and the lock for all of this file.
  *
- * The p2p lock is taken under a group lock, so that a source's group and its target's group need no
- * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
- * of one function or of one peer, and these lists have a limit; and a map or unmap under it takes a
- * limited time (dlend_domain_map(): large ranges fit large pages).  No message is posted under it:
- * messages wait in notify.c.
+ * The p2p lock is taken inside the group lock of the source or of the target, so that no code needs
+ * both of these group locks.  A fence of any group waits for the p2p lock.  So code that holds it
+ * walks only lists of one function or of one peer, and these lists have a limit; and a map or unmap
+ * inside it takes a limited time (dlend_domain_map(): large ranges fit large pages).  No message is
+ * posted inside it: messages are queued in notify.c.
  */
 
-/* Guards all of peer-to-peer: see above. */
+/* The p2p lock: guards lend_peers, lend_fn.p2p of all functions, and all maps and grants. */
 static DEFINE_MUTEX(lend_p2p_lock);
 static LIST_HEAD(lend_peers);
+/* Woken when a foreign grant comes, or a link goes down. */
 static DECLARE_WAIT_QUEUE_HEAD(lend_peers_wait);
 
 /* The peer behind a link. P2p lock. Return: the peer, or NULL. */
@@ -81,7 +90,7 @@ static struct lend_peer *lend_peer_get(struct dlend_link *link)
 	return peer;
 }
 
-/* Send a peer a message that names a grant by its id only. */
+/* Queue P2P_CLOSE or P2P_CLOSED, which name a grant by its id, for a peer. */
 static void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
 			      u32 epoch, u32 id)
 {
@@ -96,27 +105,28 @@ static void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dl
 /* Where a map leads. */
 enum lend_way {
 	LEND_WAY_HERE,		/* to a BAR in this host */
-	LEND_WAY_FOREIGN,	/* to a BAR that another lender has granted */
-	LEND_WAY_BORROWER	/* to an offset in the borrower's aperture */
+	LEND_WAY_FOREIGN,	/* to a BAR in another lender, through a window: a foreign grant */
+	LEND_WAY_BORROWER	/* to an offset in the borrower's aperture, through the window */
 };
 
 /**
- * struct lend_map - a BAR that a source reaches
- * @node: in the source's list
- * @of_target: in the list of the function, or of the grant, that it leads to; else empty
+ * struct lend_map - a BAR that a source reaches (p2p lock)
+ * @node: in lend_p2p.maps of the source
+ * @of_target: in lend_p2p.reached_by of the target (LEND_WAY_HERE), or in lend_foreign.maps
+ *	(LEND_WAY_FOREIGN); empty for LEND_WAY_BORROWER
  * @source: function that does the DMA
- * @target: name of the function that it leads to
+ * @target: name of the function whose BAR it is
  * @epoch: of the lease of @target
  * @bar: number of the BAR of @target
- * @way: where it leads
- * @link: to the node whose aperture it leads to; NULL: LEND_WAY_HERE, and the map ends before the
- *	lease of the BAR's function does
- * @r: at which guest-physical addresses @source reaches it
- * @missed: another function of the group has ended the same mapping.  This map was to take its
- *	place, but could not be mapped: the domain does not have it
+ * @way: where the map leads
+ * @link: to the node whose aperture the map leads to; NULL for LEND_WAY_HERE
+ * @r: range of guest-physical addresses (the IOVAs of the group's domain) at which @source reaches
+ *	the BAR, and where that range leads
+ * @missed: the domain does not have this map.  Another function of the group had mapped the same
+ *	BAR at the same address, and when that map ended, this one could not be mapped in its place
  *
- * A map ends before the lease of its source does, and before the grant that it leads to.  So it
- * needs no references to their domain and links.
+ * A map ends before the lease of its source does, and before the target's lease or the foreign
+ * grant that it leads to.  So it needs no references to @source, domain and link.
  */
 struct lend_map {
 	struct list_head node, of_target;
@@ -130,14 +140,14 @@ struct lend_map {
 };
 
 /*
- * Maps of functions here.  A map is in the source's domain, at the address where the guest has put
- * the BAR.  It leads to a BAR in this host, to one that another lender has granted, or into the
- * borrower's own aperture.
+ * Maps of functions in this host.  A map is in the domain of the source's group, at the address
+ * where the guest has put the BAR.
  */
 
-/* Maps of one function: a VM has at most 32 devices, and a device has 6 BARs. */
+/* The largest number of maps of one function: for 32 devices of a VM, each with 6 BARs. */
 #define LEND_MAPS_MAX		(32 * DLEND_NUM_BARS)
 
+/* Queue P2P_LOST for the borrower.  P2p lock, and the lease of the source exists. */
 static void lend_map_note_lost(const struct lend_map *map)
 {
 	struct dlend_p_p2p *p;
@@ -161,10 +171,11 @@ static bool lend_map_overlaps(const struct lend_map *map, u64 gpa, u64 size)
 }
 
 /*
- * Enter a map in its source's domain: the source reaches the BAR from now on.  If another function
- * of the group reaches the same BAR at the same address, this map waits in the domain until the
- * other one ends.  Group lock of the source, p2p lock.  Return: 0; as dlend_domain_map() or
- * dlend_link_dma_map().
+ * Map the BAR in the domain of the source's group: the source reaches the BAR afterwards.  If
+ * another function of the group has the same map, this one is a claim that waits in the domain
+ * until the other one ends (struct dlend_owner).  r.thing and r.part identify the BAR, so that
+ * equal ranges for different BARs are refused.  Group lock of the source, p2p lock.  Return: 0; or
+ * as dlend_domain_map(), dlend_link_dma_map().
  */
 static int lend_map_add(struct lend_map *map)
 {
@@ -186,8 +197,9 @@ static int lend_map_add(struct lend_map *map)
 }
 
 /*
- * Make a map for a borrower's request; the map leads nowhere yet. Group lock of @fn. Return: the
- * map, for lend_map_add() or lend_map_free(); NULL: no memory.
+ * Allocate a map and fill it in from a borrower's request; lend_p2p_resolve() fills in where it
+ * leads.
+ * Return: the map, for lend_map_add() or lend_map_free(); NULL: no memory.
  */
 static struct lend_map *lend_map_new(struct lend_fn *fn, const struct dlend_p_p2p *p)
 {
@@ -206,14 +218,17 @@ static struct lend_map *lend_map_new(struct lend_fn *fn, const struct dlend_p_p2
 	return map;
 }
 
-/* Free a map that is not in the source's list. P2p lock. */
+/* Free a map that is not in the source's list, and take it out of the target's.  P2p lock. */
 static void lend_map_free(struct lend_map *map)
 {
 	list_del(&map->of_target);
 	kfree(map);
 }
 
-/* The source does not reach the BAR any more, unless another function of its group has that map. */
+/*
+ * Unmap and free a map.  The source does not reach the BAR any more, unless another function of its
+ * group has the same map.  @why: for the trace.  P2p lock.
+ */
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
@@ -224,7 +239,7 @@ static void lend_map_del(struct lend_map *map, const char *why)
 	lend_map_free(map);
 }
 
-/* End a map without a request of the borrower, and tell the borrower. */
+/* End a map without a request of the borrower, which gets P2P_LOST.  P2p lock. */
 static void lend_map_lose(struct lend_map *map, const char *why)
 {
 	if (!map->missed)
@@ -233,8 +248,9 @@ static void lend_map_lose(struct lend_map *map, const char *why)
 }
 
 /*
- * struct dlend_owner.lost().  A caller may be walking the source's list, so the map stays there
- * until it is ended or the source wants another map.
+ * dlend_owner.lost() of a source: a map that waited could not be mapped when its turn came.  A
+ * caller further up may be walking the source's list, so the map is only marked, and stays in the
+ * list until the source gets another map, or ends.  P2p lock, and the domain's lock.
  */
 static void lend_map_not_mapped(struct dlend_owner *owner, const struct dlend_dma_range *r)
 {
@@ -250,7 +266,7 @@ static void lend_map_not_mapped(struct dlend_owner *owner, const struct dlend_dm
 	}
 }
 
-/* End all maps that lead to one target, and tell the borrowers. P2p lock. */
+/* End all maps that lead to one target or foreign grant (linked by of_target).  P2p lock. */
 static void lend_maps_lose(struct list_head *maps, const char *why)
 {
 	struct lend_map *map, *next;
@@ -260,8 +276,9 @@ static void lend_maps_lose(struct list_head *maps, const char *why)
 }
 
 /*
- * May a source have one more map?  A BAR is at one address: without this check a borrower could map
- * it again and again.  P2p lock.
+ * May a source have one more map?  A source reaches each BAR at one address only: without this
+ * check a borrower could map a BAR at more and more addresses.  P2p lock.  Return: 0; -ENOSPC,
+ * -EEXIST, -EBUSY as lend_p2p_map().
  */
 static int lend_map_check(const struct lend_map *want)
 {
@@ -280,9 +297,10 @@ static int lend_map_check(const struct lend_map *want)
 }
 
 /*
- * All maps into a window together cannot be larger than the window.  Without this check a borrower
- * could invent addresses, and the page tables for them would take this host's memory.  Maps to BARs
- * in this host need no check: lend_p2p_resolve_here() compares their size with the BAR's.
+ * All maps of a source through one window together must not be larger than the window.  Without
+ * this check a borrower could name offsets at will, and the page tables for them would use up this
+ * host's memory.  Maps to BARs in this host need no check: lend_p2p_resolve_here() compares their
+ * size with that of the BAR.  P2p lock.
  */
 static int lend_map_fits_window(const struct lend_map *want)
 {
@@ -298,17 +316,18 @@ static int lend_map_fits_window(const struct lend_map *want)
 }
 
 /**
- * struct lend_foreign - a grant of another lender to devices here
- * @node: in the peer's list
+ * struct lend_foreign - a foreign grant: a grant of another lender to devices in this host (p2p
+ * lock)
+ * @node: in lend_peer.foreigns
  * @peer: that lender
- * @maps: struct lend_map that lead there
- * @id: by which that lender knows the grant
+ * @maps: list of struct lend_map: maps that lead to this grant
+ * @id: that lender's number for the grant
  * @addr: name of that lender's function
  * @epoch: of the lease of that function
- * @bar: number of its BAR
+ * @bar: number of the BAR of that function
  * @borrower: node that has that lease
- * @offset: where the BAR is in that lender's aperture
- * @size: in bytes
+ * @offset: offset of the BAR in that lender's aperture, in bytes
+ * @size: of the BAR, in bytes
  */
 struct lend_foreign {
 	struct list_head node;
@@ -322,20 +341,21 @@ struct lend_foreign {
 };
 
 /*
- * Grants of other lenders to devices here: offsets in their apertures at which BARs of their
- * functions are reached.  P2P_WINDOW begins a grant.  P2P_CLOSE ends it: the maps that lead there
- * end, and then the lender gets its answer.
+ * Foreign grants: offsets in the aperture of another lender at which devices here reach a BAR of
+ * one of its functions.  P2P_WINDOW begins a grant.  P2P_CLOSE ends it: the maps that lead to the
+ * grant are unmapped, and then that lender gets P2P_CLOSED.
  */
 
 /*
- * P2P_MAP waits so long for the P2P_WINDOW that it needs: the two take different links, so that
- * P2P_MAP may arrive first.
+ * How long a P2P_MAP waits for the P2P_WINDOW that it needs, in ms.  One comes from the borrower,
+ * the other from the target's lender, over different links: so P2P_MAP may arrive first.
  */
 #define LEND_WINDOW_WAIT_MS	1000
 
 /*
- * The grant that the BAR's lender has made for this borrower, or NULL.  A node speaks for its own
- * devices only, so only grants of @p's lender are looked at.  P2p lock.
+ * The foreign grant that a P2P_MAP @p of the borrower behind @lease needs, or NULL.  Only grants of
+ * the target's own lender are looked at: another node must not be able to give access to it.  P2p
+ * lock.
  */
 static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 					      const struct dlend_p_p2p *p)
@@ -357,6 +377,7 @@ static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 	return NULL;
 }
 
+/* Unmap all that leads to a foreign grant, and free it.  P2p lock. */
 static void lend_foreign_drop(struct lend_foreign *foreign)
 {
 	lend_maps_lose(&foreign->maps, "revoked");
@@ -374,7 +395,7 @@ static struct lend_foreign *lend_foreign_by_id(const struct lend_peer *peer, u32
 	return NULL;
 }
 
-/* Another lender grants a BAR. */
+/* Handle P2P_WINDOW: another lender grants a BAR.  Takes the p2p lock. */
 static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
@@ -382,7 +403,7 @@ static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *ms
 	struct lend_peer *peer;
 
 	guard(mutex)(&lend_p2p_lock);
-	/* If the grant is not remembered, a borrower that asks for it gets -EAGAIN. */
+	/* Where this gives up, a borrower that needs the grant gets -EAGAIN for its P2P_MAP. */
 	if (!dlend_link_is_up(link))
 		return;
 	peer = lend_peer_get(link);
@@ -407,8 +428,9 @@ static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *ms
 }
 
 /*
- * The answer goes out after the unmapping, over the same link as the last write that a device here
- * has made through this grant.  So it arrives behind that write.
+ * Handle P2P_CLOSE: another lender ends a grant.  P2P_CLOSED is sent after the unmapping, over the
+ * same link as the posted writes that devices here have made through this grant.  So it arrives
+ * behind these.  Takes the p2p lock.
  */
 static void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
 {
@@ -440,7 +462,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET ||
 	    le16_to_cpu(p->lender) == dlend_node_id())
 		return;
-	/* Not wait_event(): the condition takes a mutex, and must not sleep there. */
+	/* Not wait_event(): the condition takes a mutex, and may not sleep inside wait_event(). */
 	add_wait_queue(&lend_peers_wait, &wait);
 	while (left && !lend_foreign_arrived(link, p) && dlend_link_is_up(link))
 		left = wait_woken(&wait, TASK_UNINTERRUPTIBLE, left);
@@ -448,30 +470,32 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 }
 
 /*
- * BARs of functions here (targets) that devices of other lenders reach.  A grant is a slot of the
- * aperture towards that lender, and only this node tells that lender the offset (P2P_WINDOW).
+ * Grants: BARs of functions in this host (targets) that devices of other lenders reach.  The BAR is
+ * mapped in a slot of this node's aperture towards that lender, which learns the offset only from
+ * this node (P2P_WINDOW), not from the borrower.
  *
- * When the target's lease ends, the slots of its grants are unmapped at once.  They are used again
- * only when the other lender has said that nothing there leads to them any more (P2P_CLOSED), or
- * has begun a new session.
+ * When the target's lease ends, the slots of its grants are unmapped at once (P2P_CLOSE).  Their
+ * offsets are used again only after the other lender has confirmed that nothing is mapped to them
+ * there any more (P2P_CLOSED), or has begun a new session.
  */
 
-/* Most grants of one function to one peer, with those whose end the peer has not confirmed. */
+/* The largest number of grants of one function to one peer, with those that are not confirmed. */
 #define LEND_GRANTS_MAX		(4 * DLEND_NUM_BARS)
 
 /*
  * struct lend_grant - a BAR of a function here that devices of another lender reach (p2p lock)
- * @node: in the peer's list
- * @of_fn: in the function's list, while the grant is open; else empty
+ * @node: in lend_peer.grants
+ * @of_fn: in lend_p2p.grants of the function, while the grant is open; otherwise empty
  * @peer: that lender
- * @ap: this node's aperture towards it, which exists until link_down() returns
- * @id: by which that lender knows the grant
+ * @ap: this node's aperture towards @peer; it exists until link_down() of that link returns, and so
+ *	does the grant
+ * @id: number of the grant in messages
  * @addr: name of the function
- * @epoch: of its lease
+ * @epoch: of the function's lease
  * @bar: number of the BAR
- * @slot: where the BAR is mapped; NULL: the grant is over
- * @cookie: of the slot's quarantine, once the grant is over
- * @granted: for which lender and borrower; counts while there is a slot
+ * @slot: where the BAR is mapped in @ap; NULL: the grant was closed, and waits for P2P_CLOSED
+ * @cookie: for dlend_slot_release(), after the grant was closed
+ * @granted: counts in PEERS messages while @slot exists
  */
 struct lend_grant {
 	struct list_head node, of_fn;
@@ -488,6 +512,7 @@ struct lend_grant {
 /* Id of the grant that was made last (p2p lock). */
 static u32 lend_grant_last_id;
 
+/* Queue P2P_WINDOW for the other lender.  P2p lock. */
 static void lend_grant_note_window(const struct lend_grant *grant)
 {
 	struct dlend_p_p2p_window *p;
@@ -502,6 +527,7 @@ static void lend_grant_note_window(const struct lend_grant *grant)
 	lend_notify_queue(grant->peer->link, &msg);
 }
 
+/* The open grant of a BAR to a node, or NULL.  P2p lock. */
 static struct lend_grant *lend_grant_find(const struct lend_fn *fn, u16 node, u32 bar)
 {
 	struct lend_grant *grant;
@@ -519,7 +545,10 @@ static void lend_grant_free(struct lend_grant *grant)
 	kfree(grant);
 }
 
-/* No device reaches the BAR through the grant any more when this returns. */
+/*
+ * Unmap an open grant, and queue P2P_CLOSE.  No device reaches the BAR through the grant any more
+ * when this returns; the grant is freed when P2P_CLOSED comes.  P2p lock.
+ */
 static void lend_grant_close(struct lend_grant *grant)
 {
 	struct dlend_link *link = grant->peer->link;
@@ -533,7 +562,7 @@ static void lend_grant_close(struct lend_grant *grant)
 	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
-/* Another lender has unmapped a grant to its devices. */
+/* Handle P2P_CLOSED: another lender has unmapped a closed grant.  Takes the p2p lock. */
 static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
@@ -554,7 +583,10 @@ static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *m
 	}
 }
 
-/* Counts grants whose end @peer has not confirmed, too. */
+/*
+ * May @fn have one more grant to @peer?  Closed grants that @peer has not confirmed count.  P2p
+ * lock.
+ */
 static bool lend_grant_fits(const struct lend_peer *peer, const struct lend_fn *fn)
 {
 	unsigned int all = 0, of_fn = 0;
@@ -567,7 +599,7 @@ static bool lend_grant_fits(const struct lend_peer *peer, const struct lend_fn *
 	return all < LEND_PEER_MAX && of_fn < LEND_GRANTS_MAX;
 }
 
-/* The slot of a BAR that is mapped there, or ERR_PTR(). */
+/* Allocate a slot, and map a BAR in it.  Return: the slot, or ERR_PTR(). */
 static struct dlend_slot *lend_grant_slot(struct dlend_aperture *ap, const struct lend_bar *bar)
 {
 	struct dlend_slot *slot = lend_bar_slot(ap, bar->span, DLEND_SLOT_P2P);
@@ -575,11 +607,13 @@ static struct dlend_slot *lend_grant_slot(struct dlend_aperture *ap, const struc
 
 	if (!ret)
 		return slot;
+	/* true: no peer knows the offset, so no quarantine. */
 	if (!IS_ERR(slot))
 		dlend_slot_free(slot, true);
 	return ERR_PTR(ret);
 }
 
+/* Make a grant over a link.  P2p lock.  Return: as lend_grant_open(). */
 static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
@@ -587,7 +621,7 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	struct dlend_slot *slot;
 	struct lend_peer *peer;
 
-	/* Under the lock: if the link goes down now, link_down() finds the grant. */
+	/* Inside the p2p lock: if the link goes down now, lend_p2p_link_lost() finds the grant. */
 	if (!ap || !dlend_link_is_up(link))
 		return -EHOSTUNREACH;
 	peer = lend_peer_get(link);
@@ -622,13 +656,13 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	return 0;
 }
 
-/* Can @bar be reached by itself, not as a part of a page? */
+/* Is @bar mapped as a whole?  Not if it cannot be mapped, or is smaller than its page. */
 static bool lend_bar_whole(const struct lend_bar *bar)
 {
 	return bar->span && bar->span == bar->size;
 }
 
-/* The grant that lend_grant_open() wants, and the result. */
+/* Argument of lend_grant_over(): the grant that lend_grant_open() wants, and the result. */
 struct lend_grant_want {
 	struct lend_fn *fn;
 	u16 node;
@@ -636,7 +670,7 @@ struct lend_grant_want {
 	int ret;
 };
 
-/* Grant it over the first link that leads to that node. */
+/* Callback of dlend_links_each(): make the grant over the first link that leads to the node. */
 static int lend_grant_over(struct dlend_link *link, void *arg)
 {
 	struct lend_grant_want *want = arg;
@@ -681,7 +715,7 @@ void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
 		lend_grant_close(grant);
 }
 
-/* The target is in another host: the map leads to its lender's grant.  p2p lock. */
+/* The target is in another host: let the map lead to its lender's grant.  P2p lock. */
 static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p2p *p)
 {
 	struct lend_foreign *foreign = lend_foreign_find(map->source->group->link, p);
@@ -695,7 +729,7 @@ static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p
 	return foreign->size == map->r.size ? 0 : -EINVAL;
 }
 
-/* The target is in this host.  p2p lock. */
+/* The target is in this host: let the map lead to its BAR.  P2p lock. */
 static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 {
 	const struct lend_bar *bar;
@@ -714,7 +748,11 @@ static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 	return lend_bar_whole(bar) && bar->span == map->r.size ? 0 : -EINVAL;
 }
 
-/* Find out where a map leads.  p2p lock. */
+/*
+ * Fill in where a map leads: way, link, r, and of_target.  On error the caller frees the map.  P2p
+ * lock.
+ * Return: 0; or as lend_p2p_map().
+ */
 static int lend_p2p_resolve(struct lend_map *map, const struct dlend_p_p2p *p,
 			    struct lend_fn *target)
 {
@@ -764,7 +802,7 @@ void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
 	struct lend_group *group = fn->group;
 	struct lend_map *map, *next;
 
-	/* Most groups have no BARs mapped, and need not wait for the p2p lock. */
+	/* Most groups reach no BARs: then do not wait for the p2p lock. */
 	if (!dlend_domain_bytes(group->domain, DLEND_OWNER_BAR))
 		return;
 	guard(mutex)(&lend_p2p_lock);
@@ -790,7 +828,7 @@ void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	fn->p2p.epoch = epoch;
 }
 
-/* No device reaches the function when this returns.  p2p lock. */
+/* End all maps and grants that lead to a function's BARs, and allow no new ones.  P2p lock. */
 static void lend_p2p_close_target(struct lend_fn *fn)
 {
 	struct lend_grant *grant, *next;
@@ -830,7 +868,7 @@ void lend_p2p_link_lost(struct dlend_link *link)
 		return;
 	list_for_each_entry_safe(foreign, next_foreign, &peer->foreigns, node)
 		lend_foreign_drop(foreign);
-	/* The aperture ends its quarantine by itself, with the next session. */
+	/* false: the offsets go into quarantine, which ends by itself with the next session. */
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->slot) {
 			dlend_slot_free(grant->slot, false);
@@ -851,7 +889,7 @@ int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg)
 		lend_grant_closed(link, msg);
 		return 0;
 	}
-	/* A node speaks for its own devices only. */
+	/* The other two messages are about a device of the sender. */
 	if (whose != dlend_link_peer(link)) {
 		dev_warn_ratelimited(dlend_link_dev(link),
 				     "%s about a device of node %u from node %u dropped\n",
