@@ -382,8 +382,8 @@ static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
 	struct dlend_cfg_part part;
 
 	return !b->desc->no_msix &&
-	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, false, &part) &&
-	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, true, &part);
+	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, false /* table */, &part) &&
+	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, true /* PBA */, &part);
 }
 
 /*
@@ -426,8 +426,7 @@ static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 }
 
 /*
- * Return: the member of @cfg for the offset of a capability, if there can be only one of its kind;
- * or NULL.
+ * Return: the member of @cfg for a capability's offset, if it is the only one of its kind; or NULL.
  */
 static u8 *dlend_cfg_slot(struct dlend_cfg *cfg, u32 pos, u16 id)
 {
@@ -585,6 +584,7 @@ static int dlend_cfg_build_bars(struct dlend_cfg_build *b)
 	return 0;
 }
 
+/* Make the header, without the BARs. */
 static void dlend_cfg_build_header(struct dlend_cfg_build *b)
 {
 	const struct dlend_cfg_desc *desc = b->desc;
@@ -648,8 +648,8 @@ static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 }
 
 /*
- * Add the clique capability to the list, if @clique is one. @link: offset of the last next pointer.
- * Return: 0; -ELOOP the list of capabilities is looped; -ENOSPC.
+ * Add the clique capability to the list, unless @clique is DLEND_CFG_CLIQUE_NONE. @link: offset of
+ * the last next pointer. Return: 0; -ELOOP the list of capabilities is looped; -ENOSPC.
  */
 static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 {
@@ -688,7 +688,7 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	ret = dlend_cfg_build_bars(&b);
 	if (ret)
 		return ret;
-	dlend_caps_find(&cfg->caps, b.snap, true);
+	dlend_caps_find(&cfg->caps, b.snap, true /* gaps */);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
 	/* Registers of the device's own start with the values that the lender has read. */

@@ -96,6 +96,7 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	return offer;
 }
 
+/* Read a state from a message. The state may be one that this version does not know. */
 static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p)
 {
 	struct dlend_offer_now now = {
@@ -278,6 +279,7 @@ static void dlend_event_lease(struct dlend_link *link, const struct dlend_addr *
 	dlend_offer_put_claim(claim);
 }
 
+/* dlend_link_user.message: the link has checked lengths and fields of the message. */
 static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *msg,
 			       struct dlend_msg *reply)
 {

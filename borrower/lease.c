@@ -98,12 +98,14 @@ DLEND_EXPORT(dlend_offer_read_rom);
 #define DLEND_LEASE_TIMEOUT_MS	10000
 #define DLEND_LEASE_RETURN_TRIES	3
 
-/* A limit, as a bad lender may say for any epoch that this node has a lease. */
+/* Leases of an offer that are being returned, at most: a bad lender may invent strays. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
 static bool dlend_lease_host_suspended;	/* see dlend_lease_block_borrows() */
 
-/* The last reference is gone: the slots and vectors of the lease can be used again, if acked. */
+/*
+ * After the last reference: if the return was acked, slots and vectors can be used again at once.
+ */
 static void dlend_lease_free(struct kref *ref)
 {
 	struct dlend_lease *lease = container_of(ref, struct dlend_lease, kref);
@@ -167,10 +169,10 @@ static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 	return !used;
 }
 
-/* Have the user end all use of a lease (NULL claim: a stray has no user), and send RETURN. */
+/* Have the user of a lease end all use of it (a stray has no user), and send RETURN. */
 static void dlend_lease_give_back(struct dlend_lease *lease)
 {
-	/* A bad lender may invent strays, and not answer: so send RETURN for a stray only once. */
+	/* For a stray, send RETURN only once: a bad lender may invent strays, and not answer. */
 	unsigned int tries = lease->claim ? DLEND_LEASE_RETURN_TRIES : 1;
 	char name[DLEND_NAME_LEN];
 	struct dlend_msg req;
@@ -196,6 +198,7 @@ static void dlend_lease_give_back(struct dlend_lease *lease)
 		lease->claim->ops->returned(lease->claim, lease);
 }
 
+/* dlend_lease.return_work: return the lease, unless it is a stray that is in use now. */
 static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease *lease = container_of(work, struct dlend_lease, return_work);
@@ -274,7 +277,7 @@ static void dlend_lease_interrupt(void *arg, u32 vector, u32 count)
 {
 	struct dlend_claim *claim = arg;
 
-	claim->ops->interrupt(claim, vector, count, false);
+	claim->ops->interrupt(claim, vector, count, false /* not direct */);
 }
 
 /* The device's own message has interrupted this host. @arg: claim. */
@@ -282,7 +285,7 @@ static void dlend_lease_interrupt_direct(void *arg, u32 vector, u32 count)
 {
 	struct dlend_claim *claim = arg;
 
-	claim->ops->interrupt(claim, vector, count, true);
+	claim->ops->interrupt(claim, vector, count, true /* direct */);
 }
 
 static void dlend_lease_bar_revoked(struct dlend_window *w)
@@ -313,7 +316,7 @@ static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 		lease->bar[i].arg = lease;
 		/* A BAR that is smaller than a page takes a whole page. */
 		ret = dlend_window_open(lease->ref.link, &lease->bar[i], offset,
-					PAGE_ALIGN(info.bar[i].size), true);
+					PAGE_ALIGN(info.bar[i].size), true /* a BAR */);
 	}
 	if (ret)
 		snprintf(why, DLEND_REASON_LEN, "node %u granted BARs outside the window (%pe)",
@@ -519,7 +522,7 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	p->count = cpu_to_le32(count);
 	ret = dlend_lease_call(lease, &req, NULL, 0);
 	if (!ret && lease->direct) {
-		dlend_irq_direct_close(lease->direct, true);
+		dlend_irq_direct_close(lease->direct, true /* acked */);
 		lease->direct = NULL;
 	}
 	return ret;
@@ -579,10 +582,7 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	const char *why = "it has no message interrupts now";
 	int ret = 0;
 
-	/*
-	 * Another mode, or more vectors of MSI, which have to be contiguous: first end those set
-	 * up.
-	 */
+	/* For another mode, or more vectors of MSI, which must be contiguous, end the old ones. */
 	if (msi && lease->direct && !dlend_irq_direct_fits(lease->direct, mode, count))
 		ret = dlend_lease_irq_doorbell(lease, DLEND_IRQ_NONE, 0);
 	if (ret)

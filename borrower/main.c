@@ -202,10 +202,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 
 ATTRIBUTE_GROUPS(dlend_bus_offer);
 
-/*
- * No driver binds to an offer, so the mdev core names the types of mediated devices after the bus:
- * "dlend-...".
- */
+/* No driver binds to an offer, so the mdev core names mdev types after the bus: "dlend-...". */
 const struct bus_type dlend_bus_type = {
 	.name = "dlend",
 	.bus_groups = dlend_bus_groups,
@@ -216,8 +213,7 @@ const struct bus_type dlend_bus_type = {
 #include "trace.h"
 
 /*
- * Functions of pure files (tests/pure.mk): these are compiled in user space, too, and export
- * nothing.
+ * Functions of pure files (tests/pure.mk): as user space compiles these, too, they export nothing.
  */
 DLEND_EXPORT(dlend_cfg_bar_addr);
 DLEND_EXPORT(dlend_cfg_init);

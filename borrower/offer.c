@@ -386,11 +386,14 @@ static void dlend_offer_destroy_queues(struct dlend_offer *offer)
 		destroy_workqueue(offer->returns);
 }
 
+/*
+ * Remove a dying offer from the bus and the list, and drop its first reference. Only as its work.
+ */
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
 
-	/* If the offer was killed while this work was running, the work is queued once more. */
+	/* If the offer was killed while this work ran, the work is queued again: once is enough. */
 	cancel_work(&offer->work);
 	if (offer->registered) {
 		list_for_each_entry(user, &dlend_offer_users, node)
@@ -528,10 +531,7 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	offer->dying = true;
 	/* Its timer must not queue it on a workqueue that is being destroyed (module exit). */
 	cancel_delayed_work(&offer->uevent_work);
-	/*
-	 * Strays are not returned any more (dlend_lease_is_stray()): the removal would wait for
-	 * that.
-	 */
+	/* Have no more strays returned (dlend_lease_is_stray()): the removal would wait for it. */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->now.state = DLEND_OFFER_GONE;
 	offer->collecting = false;

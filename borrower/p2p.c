@@ -13,14 +13,16 @@
  * - wish: the mapping of an edge, as it should be or as it is (struct dlend_p2p_wish).
  * - route: how accesses get from the source to the target: inside one lender, over a link between
  *   two lenders, or through this node (enum dlend_p2p_route).
- * - path: how much of one node's aperture towards another node peer-to-peer may use (struct
- *   dlend_p2p_path).  Each node sends its peers the paths of its own apertures.
+ * - path: how much of an aperture peer-to-peer may use (struct dlend_p2p_path).  Accesses arrive
+ *   there from node @from; node @to has the aperture.  Peer-to-peer may use @mib MiB of it, and of
+ *   these others have @taken bytes.  Each node sends its peers the paths of its own apertures.
  * - end: an NTB, and where it sits in its host (struct dlend_bridge_end, struct dlend_p2p_end).
  * - booking: room in an aperture that is reserved for a way (struct dlend_p2p_booking).
  * - promise: a booking for a way that a clique may tell the guest of.  It stays until the source or
  *   the target leaves its user.
  * - grant: the target's lender lets the devices of the source's lender reach a BAR (P2P_GRANT).
- * - doubt: what speaks against one clique for two devices (struct dlend_p2p_doubt).
+ * - doubt: a reason that peer-to-peer between two devices may fail, so that they must not be in one
+ *   clique (struct dlend_p2p_doubt).  It does not prevent their mappings.
  *
  * From what the users publish about their members, p2p_plan.c says which edges there should be.
  * The worker makes them one after the other: it asks lenders.  dlend_p2p_publish() does not wait
@@ -159,6 +161,7 @@ void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p
 			.to = dlend_link_peer(link),
 			.mib = le32_to_cpu(p->peer[i].mib),
 		};
+	/* The list goes on in another message. */
 	if (p->more)
 		return;
 	memcpy(peer->path, peer->next, sizeof(peer->path));
@@ -262,6 +265,7 @@ struct dlend_p2p_view {
 	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
+/* Add a path. */
 static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p2p_path *path)
 {
 	struct dlend_p2p_fabric *f = &view->user.fabric;
@@ -508,6 +512,9 @@ static int dlend_p2p_emit_doubt(const struct dlend_p2p_user *user, unsigned int 
 
 	doubt = dlend_p2p_doubt(&user->fabric, user->dev, user->n, user->of, i);
 	dlend_p2p_doubt_text(&doubt, text);
+	/*
+	 * No doubt now, but two cliques: there was one earlier, or an administrator has set them.
+	 */
 	if (!*text && mine->clique >= 0 && other->clique >= 0 && mine->clique != other->clique)
 		snprintf(text, sizeof(text), "%s", DLEND_P2P_NO_DOUBT);
 	if (!*text)
@@ -809,10 +816,7 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 		return 0;
 	guard(mutex)(&dlend_p2p_lock);
 	source = dlend_edge_end_member(&e->s);
-	/*
-	 * Otherwise the booking would stay: dlend_p2p_leave() has ended those of a device that
-	 * left.
-	 */
+	/* dlend_p2p_leave() has ended the bookings of a device that left: make no new one. */
 	if (!source || !dlend_edge_end_member(&e->t))
 		return -ENOTCONN;
 	want.user = source->user;
@@ -1040,6 +1044,7 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 
 /* The worker */
 
+/* Return: the edge from @s to BAR @bar of @t, or NULL. Under dlend_p2p_lock. */
 static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const struct dlend_addr *t,
 					  unsigned int bar)
 {

@@ -230,6 +230,7 @@ bool dlend_p2p_booking_set_aperture(struct dlend_p2p_booking *b, u16 self,
 	return route == DLEND_P2P_LENDERS || route == DLEND_P2P_BORROWER;
 }
 
+/* Are both bookings for the same BAR, in the same aperture? Their sources may differ. */
 static bool dlend_p2p_booking_same_bar(const struct dlend_p2p_booking *a,
 				       const struct dlend_p2p_booking *b)
 {

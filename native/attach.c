@@ -105,6 +105,11 @@ static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *le
 	return dlend_lease_bus_master(lease, true) ?: dlend_native_irq_again(fn);
 }
 
+/*
+ * dlend_native_fn.reset_work: a write to configuration space has asked for a reset, or has turned
+ * the device on (then the lender restores what a reset without its help has cleared), or has
+ * changed Max_Read_Request_Size.  If the lender cannot do it, the device is lost.
+ */
 static void dlend_native_reset_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
@@ -180,6 +185,7 @@ static void dlend_native_op_link_down(struct dlend_claim *claim)
 	dlend_native_lost(fn, "the link to its lender is down");
 }
 
+/* If the lender's report says that the lease is over, cut the device off and mark it as lost. */
 static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 holder,
 				  u32 epoch)
 {
@@ -227,6 +233,7 @@ static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **wh
 	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim));
 }
 
+/* Has the interrupt core allocated the vector?  The borrower calls this while irq_lock is held. */
 static bool dlend_native_op_irq_in_use(struct dlend_claim *claim, u32 vector)
 {
 	return dlend_native_claim_fn(claim)->vector[vector].taken;
@@ -303,7 +310,7 @@ static void dlend_native_ask_work(struct work_struct *work)
 {
 	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
 
-	ask->lease = dlend_lease_borrow(&ask->fn->claim, false, ask->why);
+	ask->lease = dlend_lease_borrow(&ask->fn->claim, false /* no standby */, ask->why);
 	dlend_native_note_lease(ask->fn, IS_ERR(ask->lease) ? NULL : ask->lease);
 }
 
@@ -381,7 +388,7 @@ static int dlend_native_take(struct dlend_native_fn *fn)
 					      "what its lender says of its configuration space makes no sense");
 		goto give_back;
 	}
-	ret = dlend_lease_bus_master(fn->claim.lease, true);
+	ret = dlend_lease_bus_master(fn->claim.lease, true /* on */);
 	if (ret) {
 		dlend_native_fn_fails(fn, "its lender does not let it do DMA (%pe)", ERR_PTR(ret));
 		goto give_back;
@@ -443,6 +450,7 @@ static int dlend_native_group_of(struct dlend_native_place *place)
 	return dlend_offer_group(place->offer, &size);
 }
 
+/* Is @place @of itself, or an offer of the same lender in IOMMU group @group? */
 static bool dlend_native_in_group(struct dlend_native_place *place, struct dlend_native_place *of,
 				  int group)
 {
@@ -451,6 +459,7 @@ static bool dlend_native_in_group(struct dlend_native_place *place, struct dlend
 			       dlend_offer_addr(of->offer)->lender);
 }
 
+/* Are @a and @b in one IOMMU group? */
 static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_native_place *b)
 {
 	return dlend_native_in_group(a, b, dlend_native_group_of(b));
@@ -503,6 +512,7 @@ static unsigned int dlend_native_group_lacks(struct dlend_native_place *of)
 	return here < size ? size - here : 0;
 }
 
+/* Is a thread attaching or detaching the group of @of? */
 static bool dlend_native_group_busy(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -579,6 +589,7 @@ static void dlend_native_place_give(struct dlend_native_place *place)
 
 /* A busy group: attach_lock is not held */
 
+/* Return the leases and release the claims of all functions of a group. */
 static void dlend_native_give_group(struct list_head *group)
 {
 	struct dlend_native_place *place;
@@ -659,8 +670,7 @@ static int dlend_native_plug(struct list_head *group)
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_root_add_fn(root, place->fn);
 	/*
-	 * Before the scan: when the IOMMU core attaches the functions to the domain, nothing may
-	 * fail.
+	 * Before the scan: when the IOMMU core attaches functions to the domain, nothing may fail.
 	 */
 	list_for_each_entry(place, group, with)
 		ret = ret ?: dlend_native_domain_prepare(place->fn);
@@ -751,6 +761,7 @@ static void dlend_native_place_explain(struct dlend_native_place *place, int err
 	dev_err(dlend_offer_dev(place->offer), "not attached: %s\n", place->why);
 }
 
+/* Attach the group of @of. Return: 0; or -errno and @of->why. */
 static int dlend_native_attach(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place, *failed = of;
@@ -781,6 +792,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	return ret;
 }
 
+/* Detach the group of @of, which is attached and not busy. */
 static void dlend_native_detach(struct dlend_native_place *of)
 {
 	LIST_HEAD(group);
@@ -822,6 +834,7 @@ static void dlend_native_lost_work(struct work_struct *work)
 
 /* Attributes of an offer */
 
+/* Return: the place of an offer's device, valid while attach_lock is held; or NULL. */
 static struct dlend_native_place *dlend_native_find(struct device *dev)
 {
 	struct dlend_native_place *place;
@@ -946,6 +959,7 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	return 0;
 }
 
+/* Wait until the offer's group is not busy, detach it if it is attached, and forget the place. */
 static void dlend_native_vanishes(struct dlend_offer *offer)
 {
 	struct dlend_native_place *place;
@@ -988,6 +1002,7 @@ static void dlend_native_removed(struct dlend_native_fn *fn)
 	dlend_native_queue_lost(fn);
 }
 
+/* For all PCI devices of this host; @data: the device. */
 static int dlend_native_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
 	struct dlend_native_fn *fn = dlend_native_fn_of(to_pci_dev(data));

@@ -167,8 +167,7 @@ struct dlend_native_segment {
 };
 
 /*
- * Is it VFIO's domain, whose segments are made and given back as pages come and go, and not
- * dma-iommu's?
+ * Is it VFIO's domain, whose segments are made and given back on demand?  Else it is dma-iommu's.
  */
 static bool dlend_native_on_demand(const struct dlend_native_domain *d)
 {
@@ -441,7 +440,10 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 	if (!d)
 		return NULL;
-	/* A domain of iommufd may stay when the last device, which holds this module, has gone. */
+	/*
+	 * A reference to this module: iommufd may keep a domain longer than the last device, which
+	 * has a reference, too.
+	 */
 	__module_get(THIS_MODULE);
 	d->link = dlend_link_get(link);
 	mutex_init(&d->change);
@@ -678,7 +680,7 @@ static bool dlend_native_domain_outlived(struct dlend_native_domain *d, struct d
 static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	guard(mutex)(&d->change);
-	/* -EINVAL tells VFIO and iommufd to try another domain. */
+	/* On -EINVAL, VFIO and iommufd try another domain. */
 	if (fn->claim.lease->ref.link != d->link)
 		return -EINVAL;
 	if (dlend_native_on_demand(d) &&
@@ -787,7 +789,7 @@ static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
 	/* After an error, the IOMMU core assumes that the function is still in the old domain. */
 	if (err && before)
-		dlend_native_join_now(before, fn, true);
+		dlend_native_join_now(before, fn, true /* must */);
 	return err;
 }
 
@@ -873,6 +875,7 @@ static bool dlend_native_domain_undecided(struct dlend_native_domain *d)
 	return dlend_native_domain_decide(d);
 }
 
+/* Map RAM only. On an error, @mapped says how much is mapped, which the IOMMU core unmaps. */
 static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iova,
 				  phys_addr_t paddr, size_t pgsize, size_t pgcount, int prot,
 				  gfp_t gfp, size_t *mapped)
@@ -1017,13 +1020,13 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 }
 
 /*
- * IOMMU driver of attached devices (struct iommu_ops): dma-iommu and VFIO get their domains from
- * it.
+ * IOMMU driver of attached devices (struct iommu_ops): it makes the domains of dma-iommu and VFIO.
  */
 
 static struct iommu_device dlend_native_iommu;
 static struct platform_device *dlend_native_iommu_dev;
 
+/* attach_dev of the blocking domain: the function reaches nothing when this returns. */
 static int dlend_native_block_dev(DLEND_ATTACH_DEV_ARGS)
 {
 	dlend_native_domain_leave(dev_iommu_priv_get(dev));
@@ -1044,6 +1047,7 @@ static bool dlend_native_capable(struct device *dev, enum iommu_cap cap)
 	return cap == IOMMU_CAP_CACHE_COHERENCY;
 }
 
+/* Only functions on root buses of dlend's are behind this IOMMU. */
 static struct iommu_device *dlend_native_probe_device(struct device *dev)
 {
 	struct dlend_native_fn *fn;
@@ -1057,6 +1061,7 @@ static struct iommu_device *dlend_native_probe_device(struct device *dev)
 	return &dlend_native_iommu;
 }
 
+/* The IOMMU core forgets a function, as its device is being removed. */
 static void dlend_native_release_device(struct device *dev)
 {
 	dlend_native_domain_leave(dev_iommu_priv_get(dev));
@@ -1079,6 +1084,7 @@ static int dlend_native_def_domain_type(struct device *dev)
 	return IOMMU_DOMAIN_DMA;
 }
 
+/* The addresses of MSIs: dma-iommu and VFIO must not use them as IOVAs. */
 static void dlend_native_get_resv_regions(struct device *dev, struct list_head *list)
 {
 	struct iommu_resv_region *region;

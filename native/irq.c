@@ -162,7 +162,7 @@ static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int 
 	phys_addr_t phys;
 
 	if (fn->irq_mode != DLEND_IRQ_MSIX ||
-	    !dlend_cfg_msix_range(&fn->cfg, false, &part))
+	    !dlend_cfg_msix_range(&fn->cfg, false /* the table */, &part))
 		return;
 	phys = fn->claim.lease->bar[part.bar].phys;
 	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
@@ -383,6 +383,10 @@ static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_d
 	return ret;
 }
 
+/*
+ * irq_domain_ops.alloc: the PCI core wants @nr interrupts from @virq on, for the vectors from
+ * desc->msi_index on.  They are handled only after activate().
+ */
 static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,
 				  void *arg)
 {
@@ -409,6 +413,7 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 	return 0;
 }
 
+/* irq_domain_ops.free: the reverse of dlend_native_msi_alloc(). No handler runs any more then. */
 static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsigned int nr)
 {
 	struct irq_data *data = irq_domain_get_irq_data(d, virq);
@@ -543,7 +548,7 @@ static void dlend_native_intx_release(struct irq_data *d)
  */
 static void dlend_native_intx_unmask(struct irq_data *d)
 {
-	dlend_native_intx_wanted(irq_data_get_irq_chip_data(d), true);
+	dlend_native_intx_wanted(irq_data_get_irq_chip_data(d), true /* handled */);
 }
 
 void dlend_native_intx_wanted(struct dlend_native_fn *fn, bool handled)

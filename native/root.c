@@ -325,6 +325,7 @@ static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int
 	return PCIBIOS_SUCCESSFUL;
 }
 
+/* Write into the copy.  Workers do what the write means for the device itself (DLEND_CFG_E_*). */
 static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, int where, int size,
 				     u32 val)
 {
@@ -347,7 +348,7 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 	if (effects & DLEND_CFG_E_VPD)
 		queue_work(dlend_native_wq, &fn->vpd_work);
 	if (effects & DLEND_CFG_E_INTX && fn->intx)
-		dlend_native_intx_wanted(fn, false);
+		dlend_native_intx_wanted(fn, false /* not handled */);
 	return PCIBIOS_SUCCESSFUL;
 }
 
