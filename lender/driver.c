@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlend-lender: the PCI driver of devices that this host lends, and the module.  To bind a function
- * is to offer it:
+ * dlend-lender: the PCI driver of devices that this host lends, and the module.  A function that is
+ * bound like this is offered when its whole IOMMU group is bound:
  *
  *	echo dlend-lender > /sys/bus/pci/devices/BDF/driver_override
  *	echo BDF > /sys/bus/pci/drivers_probe
+ *
+ * "dlend lend" binds it through the attribute lend_prepare instead: then it is offered only when
+ * its attribute prepared is written.
  */
 #include <linux/debugfs.h>
 #include <linux/iommu.h>
@@ -29,13 +32,13 @@
 #include "lender/trace.h"
 
 /*
- * Errors and resets of lent functions, as the PCI core tells of them (struct pci_error_handlers),
- * and their effect on a lease.
+ * Errors and resets of lent functions: the callbacks of struct pci_error_handlers, and their effect
+ * on a lease.  The PCI core calls them with the device lock held.
  */
 
 /*
- * Does AER say that this function itself has an error?  True also where that is not known: firmware
- * that handles errors has cleared AER's registers already.
+ * Does this function itself have an error, by its AER or Device Status registers?  True also where
+ * that is not known.
  */
 static bool lend_error_is_own(struct pci_dev *pdev)
 {
@@ -43,7 +46,10 @@ static bool lend_error_is_own(struct pci_dev *pdev)
 	u32 status, mask;
 	u16 devsta;
 
-	/* Not known: firmware has cleared the registers, or a bridge reports for a PCI device. */
+	/*
+	 * Not known: firmware handles errors and has cleared the registers, or the device is not
+	 * PCI Express, and a bridge above it has reported the error.
+	 */
 	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
 		return true;
 	if (!at) {
@@ -55,7 +61,7 @@ static bool lend_error_is_own(struct pci_dev *pdev)
 	return status & ~mask;
 }
 
-/* Is a bit of COMMAND set? */
+/* Is this bit of COMMAND set in the device? */
 static bool lend_error_command(struct lend_fn *fn, u16 bit)
 {
 	u16 command;
@@ -65,13 +71,13 @@ static bool lend_error_command(struct lend_fn *fn, u16 bit)
 }
 
 /*
- * The PCI core tells every function below a port of an error of any of them.  If the port's link
- * works (the state is not "frozen"), and this function answers, has no error of its own and was not
- * reset, its lease can go on.
+ * For an error of one function, the PCI core calls the drivers of all functions below a port.  If
+ * the port's link works (the state is not pci_channel_io_frozen, which the caller checks), and this
+ * function answers, has no error itself and was not reset, its lease can go on.
  */
 static bool lend_error_unharmed(struct lend_fn *fn)
 {
-	/* A virtual function has no such bit: its physical function's counts. */
+	/* A virtual function has no Memory Space Enable: VF MSE in its physical function counts. */
 	if (!lend_error_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
 		return false;
 	return !READ_ONCE(fn->error_until) && !lend_reset_answers(fn) &&
@@ -85,11 +91,17 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 	if (state == pci_channel_io_frozen || !lend_error_unharmed(fn))
 		lend_lease_error(fn);
 	if (state == pci_channel_io_perm_failure) {
-		/* A neighbour without a driver causes this state, too: our own reset decides. */
+		/*
+		 * The PCI core also reports this if another function has no driver.  So it is not
+		 * known that this function is lost: the lender's reset decides.
+		 */
 		lend_lease_error_over(fn);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
-	/* Our own reset follows.  If the function can be reached, its neighbours need none. */
+	/*
+	 * The lender resets the function itself.  If its link works, the PCI core need not reset
+	 * the other functions below the port on its account.
+	 */
 	return state == pci_channel_io_normal ? PCI_ERS_RESULT_CAN_RECOVER :
 						PCI_ERS_RESULT_NEED_RESET;
 }
@@ -105,13 +117,16 @@ static pci_ers_result_t lend_error_slot_reset(struct pci_dev *pdev)
 	 */
 	u16 lost = pdev->is_virtfn ? PCI_COMMAND_MASTER : PCI_COMMAND_MEMORY;
 
-	/* A neighbour's driver wanted a reset; some kernels only say so, and make none. */
+	/*
+	 * The driver of another function has asked for a reset.  Some kernels call this callback
+	 * without a reset: then nothing was lost.
+	 */
 	if (lend_error_command(fn, lost) && lend_error_unharmed(fn))
 		return PCI_ERS_RESULT_RECOVERED;
-	/* A neighbour's driver wanted a reset, which was made: this function lost its state. */
+	/* Such a reset was made, and this function has lost its state, without an error itself. */
 	if (!READ_ONCE(fn->error_until))
 		lend_lease_error(fn);
-	/* The group's own reset follows, and decides whether the device is lent again. */
+	/* lend_recover_work() resets it once more, and decides whether it is lent again. */
 	pci_load_saved_state(pdev, fn->saved);
 	pci_restore_state(pdev);
 	pci_clear_master(pdev);
@@ -170,6 +185,9 @@ static struct dentry *lend_debugfs_root;
 static bool lend_debugfs_fail_reset;
 static u32 lend_debugfs_slow_reset_ms;
 
+/*
+ * Without the group lock, which a request may hold for long: values may be of different moments.
+ */
 static int lease_show(struct seq_file *m, void *unused)
 {
 	struct lend_fn *fn = m->private;
@@ -217,7 +235,7 @@ static int p2p_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(p2p);
 
-/* Make the folder of @fn. */
+/* Make the debugfs folder of @fn; lend_driver_remove() removes it. */
 static void lend_debugfs_add(struct lend_fn *fn)
 {
 	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), lend_debugfs_root);
@@ -231,7 +249,7 @@ static void lend_debugfs_add(struct lend_fn *fn)
 	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
 }
 
-/* Make lender/ and lender/bind/. */
+/* Make the debugfs folders lender/ and lender/bind/. */
 static void lend_debugfs_init(void)
 {
 	struct dentry *bind;
@@ -314,7 +332,11 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(fabric_name);
 
-/* No node has the group, and its reset is over; or the function is being unbound, which waits. */
+/*
+ * Is a reclaim over: no node has the group, and the reset is over?  Or is the function being
+ * unbound? The unbind waits for the end of this attribute's store, so that must not wait any more.
+ * No lock.
+ */
 static bool lend_sysfs_is_back(const struct lend_fn *fn)
 {
 	enum dlend_offer_state state = READ_ONCE(fn->group->lease.state);
@@ -323,7 +345,9 @@ static bool lend_sysfs_is_back(const struct lend_fn *fn)
 	       (state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING);
 }
 
-/* Ask for every function of the group that is lent: the borrower gives each back by itself. */
+/*
+ * Queue RECLAIM to the borrower for every function of the group that is lent; it may return them.
+ */
 static void lend_sysfs_ask_back(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
@@ -339,7 +363,7 @@ static void lend_sysfs_ask_back(struct lend_group *group)
 	}
 }
 
-/* Say whether the borrower or the reset took too long. */
+/* Log whether the borrower or the reset took too long. */
 static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
 	char node[DLEND_NODE_LABEL_LEN];
@@ -397,7 +421,7 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
 }
 
-/* Also while the function is lent: the next VMM that opens it sees the new setting. */
+/* May be written while the function is lent: the next VMM that opens it gets the new setting. */
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t len)
 {
@@ -440,7 +464,7 @@ static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, 
 	return len + sysfs_emit_at(buf, len, "\n");
 }
 
-/* A node, or the UUID of a VM's mediated device; not all 0. */
+/* Parse a node id, or the UUID of a VM's mediated device; neither may be 0.  Return: 0; -EINVAL. */
 static int lend_sysfs_parse_whom(const char *word, struct lend_for *whom)
 {
 	guid_t vm;
@@ -457,7 +481,7 @@ static int lend_sysfs_parse_whom(const char *word, struct lend_for *whom)
 	return guid_is_null(&vm) ? -EINVAL : 0;
 }
 
-/* "none"; or a node or a VM, and a number of seconds. */
+/* Parse "none"; or a node or a VM, and optionally a number of seconds, not 0. */
 static int lend_sysfs_parse_reserved(const char *buf, struct lend_for *whom, u32 *seconds)
 {
 	char words[64], *rest, *word;
@@ -504,7 +528,10 @@ static ssize_t set_show(struct device *dev, struct device_attribute *attr, char 
 	return sysfs_emit(buf, "%s\n", name[0] ? name : "none");
 }
 
-/* Return: 0, or -EINVAL: it has characters that no name may have, or is too long. */
+/*
+ * Copy one line into @name (DLEND_NODE_NAME_LEN bytes).  Return: 0; -EINVAL it is empty, too long,
+ * or has characters that no name may have.
+ */
 static int lend_sysfs_read_name(char *name, const char *buf)
 {
 	if (strcspn(buf, "\n") >= DLEND_NODE_NAME_LEN)
@@ -537,7 +564,7 @@ static ssize_t identity_show(struct device *dev, struct device_attribute *attr, 
 	return sysfs_emit(buf, "%s\n", fn->identity);
 }
 
-/* Only before the function is offered: a borrower takes it for another device if this changes. */
+/* Only before the function is offered: by its identity, a borrower's VM recognises the device. */
 static ssize_t identity_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
 {
@@ -606,11 +633,11 @@ static const struct attribute_group lend_sysfs_group = {
 static const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, NULL };
 
 /*
- * Names of lent functions in the fabric.  A function keeps its bus, device and function number,
- * unless the admin has chosen an alias for it ("dlend lend --as", the attribute lend_as).
+ * Names of lent functions in the fabric.  The name of a function has its bus, device and function
+ * number, unless the admin has chosen others for it ("dlend lend --as", the attribute lend_as).
  */
 
-/* By lend_fabric_key(): the bus, device and function number that a device has in its name. */
+/* For lend_fabric_key() of a function: the bus, device and function number in its name. */
 static DEFINE_XARRAY(lend_fabric_addresses);
 
 static unsigned long lend_fabric_key(u32 domain, u16 real)
@@ -651,6 +678,9 @@ static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t 
 }
 static DRIVER_ATTR_RW(lend_as);
 
+/*
+ * Make the name of a function.  Return: 0; -ENXIO, -EINVAL, and a message says why there is none.
+ */
 static int lend_fabric_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {
 	u32 domain = pci_domain_nr(pdev->bus);
@@ -671,16 +701,20 @@ static int lend_fabric_address(struct pci_dev *pdev, struct dlend_addr *addr)
 }
 
 /*
- * Functions that are bound, and offered later.  The admin writes a reservation, a set and a clique
- * into attributes that exist only when the function is bound.  A function that was bound by
- * lend_prepare is not offered before that is done, so no node can borrow it too early.
+ * Functions that are bound now, and offered later.  A reservation, a set and a clique are written
+ * into attributes that exist only when the function is bound.  A function that was bound through
+ * lend_prepare is not offered before its attribute prepared is written, so that no node can borrow
+ * it before these.
  */
 
-/* The prepare lock: guards lend_prepare_dev, from before a device is bound until it is. */
+/*
+ * The prepare lock: guards lend_prepare_dev, the device that lend_prepare_store() is binding.  Held
+ * over probe(), so it is taken before a device lock.
+ */
 static DEFINE_MUTEX(lend_prepare_lock);
 static struct device *lend_prepare_dev;
 
-/* Binds a device, as "bind" does. */
+/* Bind a device, as the driver's attribute "bind" does, with lend_fn.preparing set. */
 static ssize_t lend_prepare_store(struct device_driver *drv, const char *buf, size_t len)
 {
 	struct device *dev = bus_find_device_by_name(&pci_bus_type, NULL, buf);
@@ -703,6 +737,7 @@ static struct attribute *lend_driver_attrs[] = {
 };
 ATTRIBUTE_GROUPS(lend_driver);
 
+/* Allocate a function; the caller has the only reference. */
 static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 {
 	struct lend_fn *fn = kzalloc_obj(*fn);
@@ -711,7 +746,10 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 		return NULL;
 	kref_init(&fn->ref);
 	fn->pdev = pci_dev_get(pdev);
-	/* A probe may run in another thread than the write: see work_on_cpu() in the PCI core. */
+	/*
+	 * Compare devices, not threads: the PCI core may run probe() in another thread than
+	 * lend_prepare_store() (work_on_cpu()).
+	 */
 	fn->preparing = READ_ONCE(lend_prepare_dev) == &pdev->dev;
 	INIT_LIST_HEAD(&fn->node);
 	dlend_owner_init(&fn->memory[0], DLEND_OWNER_RAM);
@@ -723,13 +761,17 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	return fn;
 }
 
-/* Undo lend_lease_bind(); the function's places in links are free for other functions. */
+/* Undo lend_lease_bind(), and free the function's places in the links' tables of requesters. */
 static void lend_driver_leave(struct lend_fn *fn)
 {
 	lend_lease_unbind(fn);
 	lend_notify_unbound();
 }
 
+/*
+ * Bind a function whose checks have passed, and offer it.  @members: functions in the IOMMU group.
+ * On error all is undone, and a message says why.  Device lock.
+ */
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			     unsigned int members)
 {
@@ -741,7 +783,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 		return ret;
 	lend_bind_interrupts(fn, iommu);
 	pci_intx(pdev, 0);
-	/* No node may have it before it was reset with all others. */
+	/* A function without a reset of its own gets its first reset later, from recovery. */
 	fn->needs_reset = fn->shared_reset;
 	ret = lend_lease_bind(fn, iommu, members);
 	if (ret) {
@@ -749,7 +791,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	/* A function without a reset of its own is clean when it was reset with all others. */
+	/* lend_bind_reset() may find that the function has no reset of its own, after all. */
 	if (!fn->shared_reset)
 		ret = lend_bind_reset(fn);
 	if (!ret && !fn->shared_reset)
@@ -812,7 +854,7 @@ static void lend_driver_remove(struct pci_dev *pdev)
 {
 	struct lend_fn *fn = pci_get_drvdata(pdev);
 
-	/* First: a guest must not reach the function while the rest is undone. */
+	/* First, as this fences the function: no guest may reach it while the rest is undone. */
 	lend_driver_leave(fn);
 	debugfs_remove_recursive(fn->debugfs);
 	lend_bind_release(fn);
@@ -830,7 +872,10 @@ static struct pci_driver lend_driver = {
 	.driver_managed_dma = true,
 };
 
-/* Before remove(), the driver core waits for users of attributes, which may wait in a reclaim. */
+/*
+ * A function is about to be unbound.  Before it calls remove(), the driver core removes the sysfs
+ * attributes, and waits until nobody is in one, like in reclaim_store(): so end that wait.
+ */
 static void lend_driver_unbinds(struct device *dev)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
@@ -841,7 +886,10 @@ static void lend_driver_unbinds(struct device *dev)
 	wake_up_all(&fn->group->wait);
 }
 
-/* The members of an IOMMU group may have changed: functions without a driver count, too. */
+/*
+ * Notifier of the PCI bus.  When any function is added or removed, the number of functions in an
+ * IOMMU group may have changed, as those without a driver count, too.
+ */
 static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)
@@ -853,7 +901,7 @@ static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action
 
 static struct notifier_block lend_driver_bus_notifier = { .notifier_call = lend_driver_bus_event };
 
-/* No function is bound any more. */
+/* Undo lend_driver_init(), when no function is bound any more. */
 static void lend_driver_end(void)
 {
 	lend_groups_exit();
@@ -868,8 +916,8 @@ static int __init lend_driver_init(void)
 	int ret;
 
 	/*
-	 * WQ_MEM_RECLAIM: a guest elsewhere may wait until its disk is offered again, and the
-	 * memory of its host may depend on that guest.
+	 * WQ_MEM_RECLAIM: swap or writeback of some host may go to a borrowed disk, and wait until
+	 * this workqueue has offered that disk again.
 	 */
 	lend_wq = alloc_workqueue("dlend_lender", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!lend_wq)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a lent function.  Handlers here take them, count them in the borrower's memory, and
- * ring the borrower's doorbell; or the device itself writes them to the borrower
- * (lend_direct_up()).
+ * Interrupts of a lent function.  Handlers in this host take them, count them in the borrower's
+ * memory, and ring the borrower's doorbell (dlend_irq_fire()).  Or the device itself writes its
+ * MSIs to the borrower (direct interrupts, lend_direct_up()).
  *
- * When they are taken down, the vectors are freed first, so that no handler runs any more, and then
- * the source is closed.
+ * At the end of a lease the vectors are freed first, so that no handler runs any more, and then the
+ * interrupt source is closed.
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -70,11 +70,17 @@ void lend_irq_unmask(struct lend_fn *fn)
 	spin_unlock_irq(&irqs->lock);
 	if (!again)
 		return;
-	/* A thread reads the peer, as the group lock is held here. */
+	/*
+	 * true: a thread does the flushing read through the window, which must not be done with the
+	 * group lock held.
+	 */
 	dlend_irq_fire(irqs->source, 0, true);
 }
 
-/* MSI-X has one bit for all vectors: while it is set, interrupts are pending in the device. */
+/*
+ * Function Mask of MSI-X: while it is set, interrupts become pending in the device, and are not
+ * lost.
+ */
 void lend_irq_hold(struct lend_fn *fn, bool mask)
 {
 	u16 at = fn->pdev->msix_cap + PCI_MSIX_FLAGS, flags;
@@ -95,6 +101,7 @@ u64 lend_irq_fired(const struct lend_fn *fn)
 	return fired;
 }
 
+/* Free the handlers of the first @count vectors, and wait for handlers that run. */
 static void lend_irq_free(struct lend_fn *fn, u32 count)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -112,6 +119,7 @@ static void lend_irq_free_vectors(struct pci_dev *pdev)
 	pci_intx(pdev, 0);
 }
 
+/* End the interrupts of a function; the interrupt source stays open.  Group lock. */
 static void lend_irq_down(struct lend_fn *fn)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -133,6 +141,7 @@ static void lend_irq_down(struct lend_fn *fn)
 	irqs->direct = false;
 }
 
+/* Set up the handlers of @count vectors, or of none.  Return: 0; or as request_irq(). */
 static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 {
 	irq_handler_t handler = mode == DLEND_IRQ_INTX ? lend_irq_intx_handler :
@@ -158,7 +167,11 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-/* Allocate vectors of this host. Group lock. Return: 0; or as pci_alloc_irq_vectors(). */
+/*
+ * Allocate exactly @count vectors of this host, which turns MSI or MSI-X on in the device.  Group
+ * lock.
+ * Return: 0; or as pci_alloc_irq_vectors().
+ */
 static int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
@@ -184,8 +197,8 @@ static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 }
 
 /*
- * Devices whose INTx the bit that pci_intx_mask_supported() finds does not mask, and that the
- * kernel's own quirks do not name.  People use them by vfio-pci with nointxmask.
+ * Devices whose INTx Disable bit can be written, so that pci_intx_mask_supported() is true, but has
+ * no effect, and for which the kernel has no quirk.  With vfio-pci, people use nointxmask for them.
  */
 static const struct pci_device_id lend_irq_no_mask[] = {
 	{ PCI_DEVICE(PCI_VENDOR_ID_XILINX, PCI_DEVICE_ID_XILINX_HAMMERFALL_DSP_MADI) },
@@ -213,21 +226,26 @@ void lend_irq_restore_intx(struct lend_fn *fn)
 	if (irqs->mode != DLEND_IRQ_INTX)
 		return;
 	spin_lock_irq(&irqs->lock);
-	/* Masked in the device, until its guest has served what came before the reset. */
+	/*
+	 * Set or clear INTx Disable.  If INTx was masked in the device, it stays so until the guest
+	 * has served the interrupt that came before the reset.
+	 */
 	pci_intx(fn->pdev, irqs->exclusive || !irqs->masked);
 	spin_unlock_irq(&irqs->lock);
 }
 
 /*
- * Interrupts that no handler takes here: the device writes its messages through the second window
- * of the link into the borrower's IOMMU.
+ * Direct interrupts: no handler takes them in this host.  The device writes its MSIs through the
+ * second window of the link to the borrower, whose interrupt remapping takes them.
  *
- * IOMMUs do not translate the addresses at which x86 processors take interrupts (from 0xfee00000
- * on).  So the device writes to the addresses behind these, which its domain maps to the window.
+ * IOMMUs do not translate the addresses at which x86 processors take interrupts, 0xfee00000 to
+ * 0xfeefffff.  So the device gets IOVAs right behind these, which its group's domain maps to the
+ * second window.
  */
 
 #define LEND_DIRECT_IOVA	0xfef00000u
 
+/* Map the IOVAs for direct interrupts to the second window.  Return: as lend_irq_setup(). */
 static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 {
 	struct dlend_dma_range r = {
@@ -247,6 +265,7 @@ static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 	return ret == -EEXIST || ret == -ERANGE ? -EOPNOTSUPP : ret;
 }
 
+/* Write the message of a vector into the device, instead of the one of this host, and unmask it. */
 static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_p_message *m)
 {
 	unsigned int irq = pci_irq_vector(fn->pdev, index);
@@ -255,12 +274,15 @@ static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_
 		.data = le32_to_cpu(m->data),
 	};
 
-	/* MSI has one message for all vectors, to which the device adds the number. */
+	/* MSI has one message for all vectors: the device adds the vector's number to its data. */
 	if (!index || fn->pdev->msix_enabled)
 		pci_write_msi_msg(irq, &msg);
 	pci_msi_unmask_irq(irq_get_irq_data(irq));
 }
 
+/*
+ * Set up direct interrupts.  Vectors are allocated in this host, but get no handlers.  Group lock.
+ */
 static int lend_direct_up(struct lend_fn *fn, const struct dlend_p_direct *p,
 			  const struct dlend_p_message *message)
 {
@@ -280,8 +302,9 @@ static int lend_direct_up(struct lend_fn *fn, const struct dlend_p_direct *p,
 }
 
 /*
- * The answer to a read cannot pass the device's writes.  They are pushed from here to the borrower
- * before the borrower has the reply to its request (dlend_tx_send()).
+ * Read from the device: the completion cannot pass the posted writes that the device has made
+ * before, its MSIs among them.  So these have left the device; before the borrower gets the reply
+ * to its request, a read through the link pushes them on to the borrower (dlend_tx_send()).
  */
 static void lend_direct_finish(struct lend_fn *fn)
 {
@@ -299,6 +322,7 @@ void lend_irq_finish(struct lend_fn *fn)
 			synchronize_irq(fn->irq.vec[i].irq);
 }
 
+/* Set up interrupts for a function that has none.  Group lock.  Return: as lend_irq_setup(). */
 static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count,
 		       const struct dlend_p_direct *direct, const struct dlend_p_message *message)
 {
@@ -339,12 +363,15 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p
 	int ret = 0;
 
 	lend_irq_down(fn);
-	/* Interrupts arrive before the reply, after which the borrower frees its vectors. */
+	/*
+	 * Direct interrupts that the device has sent must reach the borrower before the reply does,
+	 * after which the borrower frees its vectors.
+	 */
 	if (was_direct)
 		lend_direct_finish(fn);
 	if (mode != DLEND_IRQ_NONE)
 		ret = lend_irq_up(fn, mode, count, direct, message);
-	/* -EOPNOTSUPP is no failure: the borrower asks whether the direct way is possible. */
+	/* -EOPNOTSUPP is no failure: so the borrower learns that there are no direct interrupts. */
 	if (ret && ret != -EOPNOTSUPP)
 		dev_err_ratelimited(&fn->pdev->dev,
 				    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",

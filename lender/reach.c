@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BARs of a lent function in this node's aperture, for the time of a lease.
+ * What a borrower and a lent function reach: the function's BARs in this node's aperture, and the
+ * borrower's memory in the domain of the function's group.
  *
- * When a lease ends, the BARs are unmapped at once.  Their offsets are used again only after two
- * things have happened: the device was reset, and the borrower has said that it has forgotten the
- * offsets (RETURN) or has begun a new session.  The record of such offsets may live longer than the
- * lease and the function.
+ * BARs: when a lease ends, they are unmapped from the aperture at once.  Their offsets are used
+ * again only after two things have happened: the device was reset, and the borrower has confirmed
+ * that it does not use the offsets any more (RETURN), or has begun a new session.  The record of
+ * such offsets (struct lend_windows) may live longer than the lease and the function.
  */
 #include <linux/slab.h>
 
@@ -15,16 +16,16 @@
 #include "lender/trace.h"
 
 /*
- * struct lend_windows - offsets of one lease of one function
- * @node: in lend_bars_closed, once the lease is over
+ * struct lend_windows - record of the offsets that a lease of a function has for its BARs
+ * @node: in lend_bars_closed, after the lease (closed lock)
  * @link: to the borrower, referenced
- * @ap: its aperture; exists until link_down() returns, and so does this record
+ * @ap: this node's aperture on @link; exists until link_down() returns, and so does this record
  * @addr: name of the function
  * @epoch: of the lease
- * @acked: the borrower has forgotten the offsets
- * @reset: the function was reset since the lease ended
- * @slot: while the lease lasts: where each BAR is mapped, or NULL
- * @cookie: after the lease: of each slot's quarantine, or 0
+ * @acked: the borrower does not use the offsets any more (closed lock)
+ * @reset: the function was reset since the lease ended, or nothing was mapped (closed lock)
+ * @slot: during the lease: slot of each BAR, or NULL (group lock)
+ * @cookie: after the lease: for dlend_slot_release(), or 0 (closed lock)
  */
 struct lend_windows {
 	struct list_head node;
@@ -38,8 +39,8 @@ struct lend_windows {
 };
 
 /*
- * The closed lock: guards the records in quarantine.  An aperture is not destroyed while records of
- * its link are here: link_down() of the link takes them out under this lock.
+ * The closed lock: guards the list of records whose lease is over.  The aperture of a record exists
+ * as long as the record is in the list: link_down() of its link takes it out under this lock.
  */
 static DEFINE_MUTEX(lend_bars_closed_lock);
 static LIST_HEAD(lend_bars_closed);
@@ -50,7 +51,10 @@ static void lend_windows_free(struct lend_windows *win)
 	kfree(win);
 }
 
-/* Align the slot to its size, so that the borrower can use huge PFN mappings, of at most 1 GiB. */
+/*
+ * The slot is aligned to its size, up to 1 GiB, so that the borrower can map it with huge pages; or
+ * to 2 MiB, if there is no room for that.
+ */
 struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
 {
 	u64 align = min_t(u64, span, SZ_1G);
@@ -62,6 +66,7 @@ struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend
 	return slot;
 }
 
+/* Log that BAR @i does not fit into the aperture. */
 static void lend_bar_no_space(struct lend_fn *fn, unsigned int i, struct dlend_link *link,
 			      struct dlend_aperture *ap)
 {
@@ -73,6 +78,7 @@ static void lend_bar_no_space(struct lend_fn *fn, unsigned int i, struct dlend_l
 			    st.free >> 10, st.largest_free >> 10);
 }
 
+/* Map the bytes from @from up to @to of a BAR in its slot; nothing if there are none. */
 static int lend_bar_part(struct dlend_slot *slot, const struct lend_bar *bar, u64 from, u64 to)
 {
 	if (from >= to)
@@ -129,7 +135,7 @@ struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *li
 	return win;
 
 undo:
-	/* At once: the borrower was not told of them. */
+	/* true: the borrower does not know the offsets, so they need no quarantine. */
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (win->slot[i])
 			dlend_slot_free(win->slot[i], true);
@@ -137,7 +143,10 @@ undo:
 	return ERR_CAST(slot);
 }
 
-/* Map all BARs in the slots of @win. */
+/*
+ * Map all BARs in the slots of @win.  Return: 0; the first error: the BARs from there on are not
+ * mapped.
+ */
 static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
 {
 	int ret = 0;
@@ -164,9 +173,11 @@ int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
 }
 
 /*
- * Is the borrower on this host?  Such a borrower has shut its gate and unmapped the BARs before it
- * asks for a reset.  The slots stay mapped: a BAR that was taken out of the aperture would stay out
- * of the guest's reach until its next lease (struct dlend_window).
+ * Is the borrower on this host?  Then the BARs stay mapped in the aperture during a reset.  Such a
+ * borrower has shut its gate and unmapped the BARs from its guest before it asks for a reset.  And
+ * it maps BARs by physical address, which it reads from the aperture at the beginning of its lease:
+ * a BAR that was unmapped here would stay out of the guest's reach until the next lease (struct
+ * dlend_window).
  */
 static bool lend_bars_stay_mapped(const struct lend_windows *win)
 {
@@ -200,6 +211,7 @@ int lend_bars_show(struct lend_fn *fn)
 	return ret;
 }
 
+/* Unmap the slots of a record, and put the record into the list of those in quarantine. */
 static void lend_windows_close(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
@@ -225,12 +237,12 @@ void lend_bars_close(struct lend_fn *fn)
 
 void lend_bars_drop(struct lend_windows *win)
 {
-	/* The function was not reached through these offsets. */
+	/* Nothing was mapped at these offsets, so no reset is needed before they are free. */
 	win->reset = true;
 	lend_windows_close(win);
 }
 
-/* Free the offsets: the function was reset, and the borrower has forgotten them.  Closed lock. */
+/* Both conditions hold: end the quarantine of the offsets, and free the record.  Closed lock. */
 static void lend_windows_release(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -284,28 +296,30 @@ void lend_bars_link_lost(struct dlend_link *link)
 }
 
 /*
- * A lent device reaches guest-physical addresses by DMA.  They are mapped to the aperture of the
- * borrower as the link reaches it.
+ * The borrower's memory: a lent device uses guest-physical addresses as IOVAs.  The group's domain
+ * maps them to the physical addresses of this node's window to the borrower, at the offset in the
+ * borrower's aperture that the DMA_MAP message names.
  *
  * Functions of one group share one IOMMU domain.  A guest that has two of them maps its memory
- * through both, so each function is an owner in that domain (dlend/aperture.h).
+ * through both, so each function is a range owner in that domain (struct dlend_owner).
  */
 
 /*
- * A group may map so many times the window of its borrower.  A guest has each byte of the window at
- * one address.  A borrower that maps a byte at more and more addresses could fill this host's
- * memory with page tables.  The limit is above one window, because devices of the guest may come
- * and go.
+ * The mappings of a group together may be so many times as large as the window to its borrower.  An
+ * honest borrower maps each byte of the window at one address.  One that maps a byte at more and
+ * more addresses could fill this host's memory with page tables.  The limit is above one window,
+ * because devices of the guest may come and go.
  */
 #define LEND_DMA_WINDOWS	2
 
-/* The mappings that a borrower's requests about memory change. */
+/* Where the requests of a holder or a standby about memory map: domain, link and range owner. */
 struct lend_reach {
 	struct dlend_domain *domain;
 	struct dlend_link *link;
 	struct dlend_owner *owner;
 };
 
+/* @standby: that of the standby, not of the holder.  Group lock; nothing is referenced. */
 static struct lend_reach lend_dma_reach(struct lend_fn *fn, bool standby)
 {
 	struct lend_group *group = fn->group;
@@ -348,6 +362,7 @@ int lend_dma_map(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma
 		ret = lend_dma_map_entry(fn, &to, &dma->entry[i]);
 	if (!ret)
 		return 0;
+	/* The last entry that was tried has failed: undo those before it. */
 	for (i--; i--; )
 		dlend_domain_unmap(to.domain, to.owner, le64_to_cpu(dma->entry[i].gpa),
 				   le64_to_cpu(dma->entry[i].size));
