@@ -175,9 +175,8 @@ int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
 /*
  * Is the borrower on this host?  Then the BARs stay mapped in the aperture during a reset.  Such a
  * borrower has shut its gate and unmapped the BARs from its guest before it asks for a reset.  And
- * it maps BARs by physical address, which it reads from the aperture at the beginning of its lease:
- * a BAR that was unmapped here would stay out of the guest's reach until the next lease (struct
- * dlend_window).
+ * to unmap a BAR here would revoke its window onto the BAR (dlend_window.revoked), which the guest
+ * then could not reach before its next lease.
  */
 static bool lend_bars_stay_mapped(const struct lend_windows *win)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lender as a user of links: requests of borrowers and other lenders, and links that come and
- * go. Only the holder of a lease may send most requests.
+ * The lender as a user of links (struct dlend_link_user): requests of borrowers and other lenders,
+ * and links that go up and down.  Most requests are served only for the holder of the lease.
  *
- * A request comes from another host.  dlend_msg_check() has checked its form; its meaning is
- * checked here and in the files below.
+ * A request comes from another host.  dlend_msg_check() has checked its form; whether the sender
+ * may ask for it, and whether its values make sense, is checked here and in the files that this one
+ * calls.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -21,16 +22,18 @@
 /*
  * A lent function's configuration space, for its borrower, through the filter (cfgfilter.c).
  *
- * Vital Product Data goes through the kernel's own accessors, as vfio-pci's does: they know how
- * long to wait for a device, where its data end, and which devices must not be asked.  So a
- * borrower never writes the registers themselves.  To write, it writes the word, then the address;
- * to read, it writes the address, then reads the word.  The answer to a write of the address comes
- * when the word was moved.
+ * Vital Product Data goes through the kernel's own accessors, as in vfio-pci: they know how long to
+ * wait for a device, where its data end, and which devices must not be asked.  So a borrower's
+ * write never reaches the two VPD registers themselves.  To write a word of VPD, a borrower writes
+ * the data register (kept in lend_fn.vpd), and then the address register; to read a word, it writes
+ * the address register, and then reads the data register.  The reply to the write of the address
+ * register is sent when the kernel has read or written the word.
  *
- * -EAGAIN: the BARs are hidden: the device is being reset, or its reset has failed.  It need not
- * answer.
+ * All functions below return -EAGAIN if the BARs are hidden: the device is being reset, or its
+ * reset has failed, and it may not answer.
  */
 
+/* Read @size bytes at @at from the device. */
 static u32 lend_config_get(struct pci_dev *pdev, u32 at, u32 size)
 {
 	u32 value = 0;
@@ -62,7 +65,7 @@ static void lend_config_put(struct pci_dev *pdev, u32 at, u32 size, u32 value)
 		pci_write_config_dword(pdev, at, value);
 }
 
-/* Read a register for the borrower. Group lock. */
+/* CFG_READ: read a register for the borrower.  Group lock. */
 static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 			    struct dlend_p_cfg *got)
 {
@@ -80,7 +83,9 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 	return 0;
 }
 
-/* Group lock. */
+/*
+ * CFG_WRITE, but for the address register of VPD.  Group lock.  Return: 0; -EAGAIN; -EPERM refused.
+ */
 static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value)
 {
 	int readrq;
@@ -88,24 +93,27 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 	if (fn->hidden)
 		return -EAGAIN;
 	/*
-	 * Device Control is never written as it comes, but the size of read requests is set, as
-	 * vfio-pci does: not below the payload size, where it would only cost throughput, and not
-	 * above what the host bridge can stand (the kernel's own limit).  If the guest asks for a
-	 * reserved size, the device keeps the one that it has.
+	 * Of a write to Device Control, only Max_Read_Request_Size is used, as in vfio-pci: not
+	 * below Max_Payload_Size, where it would only cost throughput, and not above the kernel's
+	 * limit for the host bridge (pcie_set_readrq()).  If the guest asks for a reserved size,
+	 * the device keeps the size that it has.
 	 */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
 		readrq = 128 << FIELD_GET(PCI_EXP_DEVCTL_READRQ, value);
 		pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
 		return 0;
 	}
-	/* COMMAND is not written, but a device that is turned on gets its BARs back. */
+	/*
+	 * COMMAND is not written.  But the guest may have turned memory decoding on: if the device
+	 * has reset itself, it gets its BARs back.
+	 */
 	if (at == PCI_COMMAND && size == 2) {
 		lend_reset_heal(fn);
 		return 0;
 	}
 	switch (lend_cfgfilter_action(&fn->filter, at, size)) {
 	case LEND_CFG_RAW:
-		/* In one piece: what a write does may depend on its size. */
+		/* In one access of that size: the effect of a write may depend on its size. */
 		lend_config_put(fn->pdev, at, size, value);
 		return 0;
 	case LEND_CFG_VPD_DATA:
@@ -116,6 +124,10 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 	}
 }
 
+/*
+ * Let the kernel read or write (PCI_VPD_ADDR_F in @addr) one word of VPD.  May take long;
+ * reset_lock.
+ */
 static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
 {
 	bool write = addr & PCI_VPD_ADDR_F;
@@ -124,17 +136,20 @@ static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
 	if (write) {
 		moved = pci_write_vpd(pdev, addr & PCI_VPD_ADDR_MASK, 4, word);
 	} else {
-		/* Behind the end of the data there are zeroes. */
+		/* pci_read_vpd() leaves bytes behind the end of the data unchanged: these are 0. */
 		*word = 0;
 		moved = pci_read_vpd(pdev, addr, 4, word);
 	}
-	/* Not -ETIMEDOUT, which would tell the borrower that the lender does not answer. */
+	/* Not -ETIMEDOUT, which for the borrower means that the lender does not answer. */
 	if (moved == -ETIMEDOUT || (write && moved >= 0 && moved != 4))
 		return -EIO;
 	return min(moved, 0);
 }
 
-/* Read or @store the borrower's word.  Context: takes the group lock. */
+/*
+ * Check the lease, and copy lend_fn.vpd to @word, or @word to lend_fn.vpd (@store).  Takes the
+ * group lock.  Return: 0; -EAGAIN; or as lend_lease_enter().
+ */
 static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				 __le32 *word, bool store)
 {
@@ -153,8 +168,11 @@ static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u3
 }
 
 /*
- * Not under the group lock, as a fence must not wait for a device.  Under reset_lock, so that the
- * word is moved before the reset that ends the lease: no write reaches the next lease.
+ * Read or write a word of VPD at @addr, as the address register has it.
+ *
+ * The kernel's accessors are called without the group lock, as a fence must not wait for a device;
+ * and with reset_lock, so that the access is over before the reset that follows the lease: no write
+ * of a borrower reaches the device during the next lease.
  */
 static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u16 addr)
 {
@@ -162,12 +180,13 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	u8 first;
 	int ret;
 
+	/* Check the lease before anything that takes long; the word is read again below. */
 	ret = lend_config_swap_word(fn, link, epoch, &word, false);
 	if (ret)
 		return ret;
 	/*
-	 * The kernel looks for the end of the data once, which takes as long as there are items in
-	 * them.  That only reads, so it is done before the lock is taken.
+	 * With the first access, the kernel searches for the end of the data, which may take long.
+	 * The search only reads, so let it be done before reset_lock is taken.
 	 */
 	if (!READ_ONCE(fn->pdev->vpd.len))
 		pci_read_vpd(fn->pdev, 0, 1, &first);
@@ -180,7 +199,7 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	return ret;
 }
 
-/* Write a register for the borrower. */
+/* CFG_WRITE: write a register for the borrower.  Takes the group lock. */
 static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 			     const struct dlend_p_cfg *want)
 {
@@ -199,33 +218,36 @@ static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 ep
 }
 
 /*
- * A lease moves to another node: requests of the node that has it and of the node that gets it.
- * The state machine (lease_sm.c) says which event may happen when.  The memory, BARs and
- * interrupts of the new node, before it may reach the device, are in lease.c
- * (lend_standby_prepare()).
+ * A lease moves to another node: requests of the holder and of the standby.  The state machine
+ * (lease_sm.c) decides which event is allowed when.  What the standby has before it may reach the
+ * device is made in lease.c (lend_standby_prepare()).
  *
- * The device is stopped first (lend_move_quiesce()), because replacing a domain blocks its DMA for
- * a moment:
+ * The device is stopped first (lend_move_quiesce()), because DMA is blocked for a moment while one
+ * domain replaces another:
  *
- *   1. wait until the device is silent: its guest stands still and asks for nothing more.  Its
- *	interrupts pass this host, as the holder has given up the direct way
- *   2. hold its interrupts back, turn Bus Master Enable off
- *   3. wait until no request of the device waits for an answer, and read from it: the answer pushes
- *	the device's last writes ahead of itself
- *   4. let the last handler deliver
+ *   1. wait until the device is silent: the guest stands still, and gives it no new commands.  Only
+ *	interrupts that handlers of this host take can be counted for that, so the holder has given
+ *	up direct interrupts before
+ *   2. mask MSI-X in the device, turn Bus Master Enable off
+ *   3. wait until none of the device's non-posted requests is outstanding, and read from the
+ *	device: the completion pushes the device's last posted writes ahead of itself
+ *   4. wait for the last interrupt handler
  *
- * The holder keeps its domain until the other node takes over: a late write meets its own memory.
+ * The holder keeps its domain until the standby takes over: a late write of the device reaches the
+ * holder's memory.
  */
 
-/* A device that has not interrupted for this long does nothing; and the time between two looks. */
+/* A device without an interrupt for this long is silent; how often the interrupts are counted. */
 #define LEND_SILENT_US		(50 * USEC_PER_MSEC)
 #define LEND_LOOK_MS		5
 
-/* The longest wait for that: a VMM waits with its big lock held, and its other devices with it. */
+/* The longest wait for that: the VMM waits with its big lock held, and so do its other devices. */
 #define LEND_DRAIN_US		(1000 * USEC_PER_MSEC)
 
+/* List for lend_models_find(); read under kernel_param_lock(). */
 static char *lend_move_cut_models = "";
 
+/* Refuse a list that lend_models_find() cannot parse; which model it looks for does not matter. */
 static int lend_move_set_models(const char *list, const struct kernel_param *kp)
 {
 	int ret = lend_models_find(list, 0, 0);
@@ -242,7 +264,7 @@ static const struct kernel_param_ops lend_move_models_ops = {
 module_param_cb(cut_models, &lend_move_models_ops, &lend_move_cut_models, 0644);
 MODULE_PARM_DESC(cut_models, "USB controllers that may move with their VMs, by who has tried that: VVVV:DDDD, vendor and device as lspci -n has them, several with commas (default: none)");
 
-/* An event of the holder.  Group lock. */
+/* Make an event of the holder, with the holder's node and epoch.  Group lock. */
 static struct lend_event lend_move_event(const struct lend_fn *fn, enum lend_event_type type)
 {
 	const struct lend_lease *lease = &fn->group->lease;
@@ -251,6 +273,7 @@ static struct lend_event lend_move_event(const struct lend_fn *fn, enum lend_eve
 				    .fn = fn->index };
 }
 
+/* Has the administrator listed the device's model in cut_models? */
 static bool lend_move_tried(const struct lend_fn *fn)
 {
 	bool tried;
@@ -261,7 +284,10 @@ static bool lend_move_tried(const struct lend_fn *fn)
 	return tried;
 }
 
-/* Can the device move at all?  Group lock. */
+/*
+ * Can the device move at all?  Group lock.  Return: 0, also if the request ends a move; -EMLINK its
+ * group has several functions; -EOPNOTSUPP its class, or the administrator, does not allow it.
+ */
 static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_to *want)
 {
 	bool forced = le16_to_cpu(want->flags) & DLEND_MOVE_F_FORCED;
@@ -275,6 +301,7 @@ static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_t
 	return 0;
 }
 
+/* MOVE_TO: the holder names the node that may become the standby, or none.  Group lock. */
 static int lend_move_to(struct lend_fn *fn, const struct dlend_p_move_to *want)
 {
 	struct lend_event ev = lend_move_event(fn, LEND_EV_MOVE_TO);
@@ -289,7 +316,9 @@ static int lend_move_to(struct lend_fn *fn, const struct dlend_p_move_to *want)
 	return ret == -EALREADY ? 0 : ret;
 }
 
-/* Takes @source over.  Group lock. */
+/*
+ * Make the peer the standby.  @source belongs to the standby afterwards, or is closed.  Group lock.
+ */
 static int lend_move_prepare(struct lend_fn *fn, struct dlend_link *link,
 			     struct dlend_irq_source *source, struct dlend_msg *reply)
 {
@@ -313,6 +342,7 @@ static int lend_move_prepare(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
+/* STANDBY: the node that the holder has named prepares to take over.  Takes the group lock. */
 static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 			     const struct dlend_p_borrow *want, struct dlend_msg *reply)
 {
@@ -321,7 +351,7 @@ static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 	struct dlend_irq_source *source;
 	int ret;
 
-	/* Opening the source reads the peer's memory: only if it is the node that was named. */
+	/* Opening the source reads the peer's memory: do so only for the node that was named. */
 	mutex_lock(&group->lock);
 	target = group->lease.move.target;
 	mutex_unlock(&group->lock);
@@ -338,7 +368,11 @@ static int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
-/* May the peer act as the standby?  On success the group lock is held. */
+/*
+ * As lend_lease_enter(), for the standby.  Return: 0: the peer is the standby under this epoch, and
+ * the caller holds the group lock, and has to unlock it; -ESTALE it is not, and the lock is not
+ * held.
+ */
 static int lend_move_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
 	struct lend_group *group = fn->group;
@@ -351,7 +385,10 @@ static int lend_move_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	return -ESTALE;
 }
 
-/* Return: 0; 1: it is not silent in time; -ESTALE. */
+/*
+ * Wait until the device is silent.  Takes the group lock now and then.  Return: 0: it is silent; 1:
+ * it is not, or that cannot be seen; or as lend_lease_enter().
+ */
 static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
 	u64 begin = ktime_to_us(ktime_get()), now = begin, fired;
@@ -366,7 +403,7 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 		fired = lend_irq_fired(fn);
 		direct = fn->irq.direct;
 		mutex_unlock(&fn->group->lock);
-		/* This host does not see the interrupts. */
+		/* Direct interrupts cannot be counted here. */
 		if (direct)
 			return 1;
 		now = ktime_to_us(ktime_get());
@@ -374,12 +411,13 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 			return 0;
 		if (now - begin >= LEND_DRAIN_US || !dlend_link_is_up(link))
 			return 1;
-		/* The end of the lease wakes this. */
+		/* Ends early with the session; the end of the lease is seen in the next round. */
 		wait_event_timeout(fn->group->wait, !dlend_link_is_up(link),
 				   msecs_to_jiffies(LEND_LOOK_MS));
 	}
 }
 
+/* QUIESCE: stop the device, as the comment above says.  @reply: whether it was silent.  No lock. */
 static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 			     struct dlend_p_quiesced *reply)
 {
@@ -397,10 +435,11 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	if (ret)
 		return ret;
 	before = lend_irq_fired(fn);
+	/* Mask MSI-X, turn Bus Master Enable off. */
 	lend_irq_hold(fn, true);
 	lend_fence_bus_master(fn, false);
 	mutex_unlock(&fn->group->lock);
-	/* Without the lock: no fence waits for the device's answers. */
+	/* Without the group lock: a fence must not wait for the device's completions. */
 	pci_wait_for_pending_transaction(fn->pdev);
 	pci_read_config_word(fn->pdev, PCI_VENDOR_ID, &vendor);
 	ret = lend_lease_enter(fn, link, epoch);
@@ -413,7 +452,7 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	mutex_unlock(&fn->group->lock);
 	if (ret)
 		return ret;
-	/* A transfer was under way when the device was stopped. */
+	/* The device has interrupted since it was found silent: so it was not. */
 	loud |= drains && fired != before;
 	reply->flags = cpu_to_le32(loud ? 0 : DLEND_QUIET_F_DRAINED);
 	reply->waited_us = cpu_to_le32(ktime_to_us(ktime_get()) - begin);
@@ -423,7 +462,7 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	return ret;
 }
 
-/* The holder's guest goes on: no other node takes the device over.  Group lock. */
+/* Give the lease LEND_EV_RUN: the holder's guest goes on, and the token is invalid.  Group lock. */
 static void lend_move_running(struct lend_fn *fn)
 {
 	struct lend_event ev = lend_move_event(fn, LEND_EV_RUN);
@@ -432,7 +471,7 @@ static void lend_move_running(struct lend_fn *fn)
 	lend_group_step(fn->group, &ev, &todo);
 }
 
-/* Bus Master Enable stays off until the holder turns it on. */
+/* RUN: undo QUIESCE, but for Bus Master Enable, which the holder turns on itself.  Group lock. */
 static int lend_move_run(struct lend_fn *fn)
 {
 	const struct lend_lease *lease = &fn->group->lease;
@@ -443,6 +482,7 @@ static int lend_move_run(struct lend_fn *fn)
 	return 0;
 }
 
+/* HAND_OVER: make a token; the standby that sends it gets the lease.  Group lock. */
 static int lend_move_hand_over(struct lend_fn *fn, struct dlend_p_token *reply)
 {
 	struct lend_event ev = lend_move_event(fn, LEND_EV_HAND_OVER);
@@ -460,7 +500,11 @@ static int lend_move_hand_over(struct lend_fn *fn, struct dlend_p_token *reply)
 	return ret;
 }
 
-/* Group lock; the standby was checked. @ask: would it succeed? */
+/*
+ * Give the device to the standby, after lend_move_enter().  @ask: only say whether that would
+ * succeed.  Group lock.  Return: 0; -EAGAIN the device is being reset or unbound; or as
+ * lend_lease_step(), lend_standby_swap().
+ */
 static int lend_move_swap(struct lend_fn *fn, const struct lend_event *ev, bool ask)
 {
 	struct lend_group *group = fn->group;
@@ -468,9 +512,10 @@ static int lend_move_swap(struct lend_fn *fn, const struct lend_event *ev, bool 
 	u32 todo;
 	int err, ret;
 
-	/* The device is being reset, or unbound: the state that the guest knows is lost. */
+	/* The device is being reset, or unbound: it loses the state that its guest relies on. */
 	if (fn->hidden || fn->removing)
 		return -EAGAIN;
+	/* Try the event on a copy: the swap must come before the event, and cannot be undone. */
 	ret = lend_lease_step(&next, ev, &todo);
 	if (ret || ask)
 		return ret;
@@ -479,6 +524,7 @@ static int lend_move_swap(struct lend_fn *fn, const struct lend_event *ev, bool 
 	return err ?: ret;
 }
 
+/* TAKE_OVER: the standby sends the token, and gets the lease.  Takes the group lock. */
 static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 			       const struct dlend_p_take *want)
 {
@@ -501,28 +547,33 @@ static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 
 	if (!ret && !ask)
 		pci_info(fn->pdev, "moved from node %u to node %u, epoch %u, as it is\n", from,
 			 dlend_link_peer(link), epoch);
-	/* If the swap has begun, no node has the device now: take it back, so that it is reset. */
+	/*
+	 * If the lease has the standby's epoch, the swap has failed half way: nobody can use the
+	 * device.  Revoke the lease, so that the device is reset.
+	 */
 	if (ret && group->lease.epoch == epoch)
 		lend_lease_revoke(group, "take_over failed");
 	return ret;
 }
 
-/* Time between two looks at lend_fn.hold_stop. */
+/* How often lend_fn.hold_stop is read, in ms. */
 #define LEND_HOLD_POLL_MS	10
 
-/* DMA_MAP or DMA_UNMAP of the holder, or of a @standby.  Group lock. */
+/* DMA_MAP or DMA_UNMAP; @standby: of the standby, not of the holder.  Group lock. */
 static int lend_request_dma(struct lend_fn *fn, const struct dlend_msg *msg, bool standby)
 {
 	const struct dlend_p_dma *dma = (const void *)msg->payload;
 
 	if (msg->type == cpu_to_le16(DLEND_MSG_DMA_UNMAP))
 		return lend_dma_unmap(fn, standby, dma);
+	/* RAM takes the place of BARs.  In the standby's domain no BARs are mapped. */
 	for (u32 i = 0; i < le32_to_cpu(dma->count) && !standby; i++)
 		lend_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
 			       le64_to_cpu(dma->entry[i].size));
 	return lend_dma_map(fn, standby, dma);
 }
 
+/* BUS_MASTER.  Group lock. */
 static int lend_request_bus_master(struct lend_fn *fn, bool on)
 {
 	if (on)
@@ -534,16 +585,17 @@ static int lend_request_bus_master(struct lend_fn *fn, bool on)
 	return 0;
 }
 
+/* IRQ_SETUP.  Group lock. */
 static int lend_request_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 {
-	/* INTx does not count: VMMs turn it on after each reset, even if it is not used. */
+	/* INTx is no use of the device: VMMs turn it on after each reset, whether needed or not. */
 	if (mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX)
 		fn->reset_asked = 0;
 	lend_reset_heal(fn);
 	return lend_irq_setup(fn, mode, count, NULL, NULL);
 }
 
-/* Requests that only the holder may send.  Group lock; the lease was checked. */
+/* Serve requests that only the holder may send.  Group lock; the caller has checked the lease. */
 static int lend_request_of_holder(struct lend_fn *fn, const struct dlend_msg *msg,
 				  struct dlend_msg *reply)
 {
@@ -581,7 +633,10 @@ static int lend_request_of_holder(struct lend_fn *fn, const struct dlend_msg *ms
 	return -EPROTO;
 }
 
-/* The borrower's memory is read with no lock held, and only if the borrower has the lease. */
+/*
+ * IRQ_DIRECT.  The messages are read from the borrower's memory with no lock held, and only if the
+ * borrower has the lease; so the lease is checked again afterwards.
+ */
 static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				   const struct dlend_p_direct *p)
 {
@@ -608,7 +663,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 	return ret;
 }
 
-/* The target is searched, and its grant is waited for, before the group lock is taken. */
+/* P2P_MAP.  Finding the target, and waiting for its grant, come before the group lock is taken. */
 static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				const struct dlend_p_p2p *p)
 {
@@ -628,10 +683,10 @@ static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32
 }
 
 /*
- * Reset a function for the guest: the lease and its DMA maps stay.  The device decodes no addresses
- * during the reset, so its BARs must be out of reach.  After a reset that failed they stay out of
- * reach until a reset succeeds.  The reset is not made under the group lock: if the link is lost,
- * the fence must not wait for it.
+ * RESET: reset a function for the guest.  The lease and its DMA mappings stay.  The device decodes
+ * no addresses during the reset, so its BARs are hidden; if the reset fails, they stay hidden until
+ * a reset succeeds.  The group lock is not held during the reset: if the link is lost, the fence
+ * must not wait for the reset.  Takes reset_lock and the group lock.
  */
 static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
@@ -641,17 +696,18 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	/* A guest that resets its device does not move any more. */
+	/* A guest that resets its device runs, so a move that was prepared must not go on. */
 	lend_move_running(fn);
 	lend_fence_bus_master(fn, false);
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
+	/* "?: 1", as 0 means that no reset was asked for. */
 	fn->reset_asked = jiffies ?: 1;
 	mutex_unlock(&fn->group->lock);
 
 	if (fn->shared_reset)
 		ret = lend_bus_reset_request(fn);
-	else
+	else	/* false: the device lock is not held here */
 		ret = lend_reset_fn(fn, "request", false);
 	if (ret) {
 		dev_err_ratelimited(&fn->pdev->dev, "reset for node %u failed (%d)\n",
@@ -661,12 +717,18 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	/* If another reset has begun by now, the end of that reset shows the BARs. */
+	/*
+	 * If another reset has begun (LEND_HIDDEN_CORE), the BARs come back when that one is over.
+	 */
 	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
 	mutex_unlock(&fn->group->lock);
 	return ret;
 }
 
+/*
+ * Serve a request about a function.  No lock; those that need a lease take the group lock by
+ * lend_lease_enter().  Return: status for the reply.
+ */
 static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 			      const struct dlend_msg *msg, struct dlend_msg *reply)
 {
@@ -698,6 +760,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 	case DLEND_MSG_TAKE_OVER:
 		return lend_move_take_over(fn, link, epoch, (const void *)msg->payload);
 	}
+	/* All others are the holder's; the standby, too, may send DMA_MAP and DMA_UNMAP. */
 	lend_bus_reset_await(fn);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (!ret) {
@@ -713,7 +776,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
-/* The meaning of -ESTALE, for the log. */
+/* What -ESTALE means for a request, for the log. */
 static const char *lend_request_stale_reason(u16 type)
 {
 	switch (type) {
@@ -725,6 +788,7 @@ static const char *lend_request_stale_reason(u16 type)
 	return "its lease is another or is over";
 }
 
+/* Handle a message: a request, or a post (@reply is NULL).  Return: status for the reply. */
 static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *msg,
 			       struct dlend_msg *reply)
 {
@@ -744,7 +808,10 @@ static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *
 		return -EPROTO;
 	fn = lend_fn_find(&addr);
 	if (!fn && type == DLEND_MSG_RETURN) {
-		/* It was unbound; the borrower still says that it has forgotten the offsets. */
+		/*
+		 * The function was unbound; but RETURN also means that its offsets can be used
+		 * again.
+		 */
 		lend_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
 		return 0;
 	}
@@ -773,7 +840,8 @@ static void lend_request_link_up(struct dlend_link *link)
 
 /*
  * A fence waits for locks that message handlers hold.  This host may be short of memory, and swap
- * to a device that it has borrowed from a peer which is gone: so handlers do not wait for I/O.
+ * or writeback may go to a disk that it has borrowed from a peer which is gone.  So no allocation
+ * in a handler may wait for I/O (memalloc_noio_save()).
  */
 static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
 				struct dlend_msg *reply)
@@ -785,6 +853,7 @@ static int lend_request_message(struct dlend_link *link, const struct dlend_msg 
 	return ret;
 }
 
+/* First the fences, which must not be delayed; then what may wait for a post. */
 static void lend_request_link_down(struct dlend_link *link)
 {
 	unsigned int noio = memalloc_noio_save();
@@ -796,6 +865,7 @@ static void lend_request_link_down(struct dlend_link *link)
 	memalloc_noio_restore(noio);
 }
 
+/* Peer-to-peer domains have changed: PLACE is posted again, with all offers. */
 static void lend_request_allowed_changed(void)
 {
 	lend_notify_subscribe(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of the lender: which node got a device, and in which order it was taken away.
+ * Tracepoints of the lender: which node got a device, and in which order a fence has taken it away.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dlend
@@ -11,6 +11,10 @@
 #include <linux/tracepoint.h>
 #include <dlend/names.h>
 
+/*
+ * A request about a lease, or the end of a lease without a request: @what is "grant", "return",
+ * "reclaim", a step of a move, or the reason for the end; @status: 0 or -errno.
+ */
 TRACE_EVENT(dlend_lease,
 	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 epoch, int status),
 	TP_ARGS(addr, what, node, epoch, status),
@@ -34,8 +38,9 @@ TRACE_EVENT(dlend_lease,
 );
 
 /*
- * The steps appear in this order: bus_master_off, dma_blocked, irq_down, bars_unmapped, reset,
- * restored, slots_free.  Between them "error_over": the kernel has recovered from a PCI error.
+ * The steps of the end of a lease, in this order: bus_master_off, dma_blocked, irq_down,
+ * bars_unmapped, reset, restored, slots_free.  "error_over" may come between any of them: the PCI
+ * core has recovered the function from an error, or has given up.
  */
 DECLARE_EVENT_CLASS(dlend_step,
 	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
@@ -78,7 +83,11 @@ TRACE_EVENT(dlend_irq_setup,
 		  __entry->mode, __entry->count, __entry->status)
 );
 
-/* @kind: "dma": at is guest-physical; "bar": at is the BAR's number. */
+/*
+ * Something is mapped (@map) or unmapped for a lease.  @kind "dma": guest memory, @at is its
+ * guest-physical address; "bar": @at is the BAR's number.  @offset: in the borrower's ("dma") or
+ * this node's ("bar") aperture.
+ */
 TRACE_EVENT(dlend_lend_window,
 	TP_PROTO(const struct dlend_addr *addr, const char *kind, bool map, u64 at, u64 offset,
 		 u64 size, int status),
@@ -107,10 +116,10 @@ TRACE_EVENT(dlend_lend_window,
 );
 
 /*
- * What a device reaches by peer-to-peer: "map", "unmap", "source_gone"; and without being asked
- * "revoked" (the target's lease, or the link to it, is gone), "yield" (guest memory is there),
- * "missed" (another function of the group had the mapping, and it could not be made again for this
- * one).
+ * A map of peer-to-peer begins or ends, @addr is the source.  @what: "map" and "unmap" are
+ * requests; "source_gone": the source's lease is over; "revoked": the target's lease is over, or it
+ * is being reset, or the link to it is down; "yield": RAM is mapped there now; "missed": another
+ * function of the group had the same map, and when that ended, this one could not be mapped.
  */
 TRACE_EVENT(dlend_lend_p2p,
 	TP_PROTO(const struct dlend_addr *addr, const struct dlend_addr *target, const char *what,
@@ -139,7 +148,10 @@ TRACE_EVENT(dlend_lend_p2p,
 		  __entry->size, __entry->status)
 );
 
-/* A BAR that devices of node @node reach here: "open", "close", then "slot_free". */
+/*
+ * A grant of a BAR to devices of @node: "open"; "close": it was unmapped; "slot_free": @node has
+ * confirmed that, and the offset is free.
+ */
 TRACE_EVENT(dlend_grant,
 	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 bar, u64 offset,
 		 u64 size),
@@ -165,13 +177,14 @@ TRACE_EVENT(dlend_grant,
 		  __entry->size)
 );
 
-/* @step: "on" or "off" */
+/* Bus Master Enable is set or cleared in the device: @step is "on" or "off". */
 DEFINE_EVENT_PRINT(dlend_step, dlend_bus_master,
 	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
 	TP_ARGS(addr, step, epoch),
 	TP_printk("%s %s", __entry->dev, __get_str(step))
 );
 
+/* A reset has ended.  @us: microseconds that it took; @status: 0 or -errno. */
 TRACE_EVENT(dlend_reset,
 	TP_PROTO(const struct dlend_addr *addr, const char *why, u64 us, int status),
 	TP_ARGS(addr, why, us, status),
