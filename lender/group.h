@@ -14,10 +14,12 @@
  *				LEND_RESET_PATIENCE_MS.
  *   lend_offer_lock		(notify.c) held while a function's state is read for a message.
  *   lend_requesters_lock	(notify.c) held from the search for bound functions until a link has
- *				their requester IDs.  Only lend_registry_lock, and locks of ntb/,
- *				are taken inside it.
- *   lend_group.reset_lock(here) held over a reset of functions of a group, which takes seconds,
- *				and over a read or write of a word of VPD.  A fence never takes it.
+ *				their requester IDs.  Taken with no other lock of this list held;
+ *				inside it only lend_registry_lock and locks of ntb/ are taken, so it
+ *				may wait for a link's bring-up.
+ *   lend_group.reset_lock	(here) held over a reset of functions of a group, which takes
+ *				seconds, and over a read or write of a word of VPD.  A fence never
+ *				takes it.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
  *   lend_registry_lock		(group.c) which groups and functions there are.  Code that holds it
@@ -29,8 +31,8 @@
  *   lend_p2p_lock		(p2p.c) which function reaches which BARs.  So no code needs the
  *				locks of two groups for peer-to-peer.
  *   lend_listeners_lock	(notify.c) which messages have not been posted yet; a spinlock.
- *   lend_irqs.lock(here, taken in irq.c) whether INTx is masked; a spinlock, also taken
- *				by interrupt handlers.
+ *   lend_irqs.lock		(here, taken in irq.c) whether INTx is masked; a spinlock, also
+ *				taken by interrupt handlers.
  *
  * lend_bars_closed_lock, lend_p2p_lock and lend_listeners_lock are taken inside the group lock or
  * without it; of these three only lend_listeners_lock is taken inside another one (lend_p2p_lock).
@@ -38,7 +40,7 @@
  * and lend_p2p_lock.
  *
  * Code that holds one of these locks never posts a message, never reads a peer's memory and never
- * waits for a peer's answer.
+ * waits for a peer's answer (but see lend_requesters_lock).
  *
  * Message handlers run in a link's workqueue, and take reset_lock or the group lock; for one device
  * no two run at the same time.  link_down() takes the lock of each group that was lent over that

@@ -4,10 +4,10 @@
  * where a guest has put them.  The device that does the DMA is the source, the one with the BAR is
  * the target:
  *
- *   map (struct lend_map)		the source is in this host: a BAR that it reaches
- *   grant (struct lend_grant)		the target is in this host, sources are in another one
- *   foreign grant (struct lend_foreign)the target is in another host: its lender's grant, as
- *					sources in this host use it
+ *   map		(struct lend_map) the source is in this host: a BAR that it reaches
+ *   grant		(struct lend_grant) the target is in this host, sources are in another one
+ *   foreign grant	(struct lend_foreign) the target is in another host: the grant that its lender
+ *			has made, and that sources in this host use
  *
  * The borrower's messages only name devices, BARs and leases.  A map needs both leases: that of the
  * source, which the caller has checked, and that of the target.  The latter is valid if other
