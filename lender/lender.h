@@ -5,9 +5,11 @@
  *
  * Words of this folder: a function is bound when dlend-lender is its driver; it is lent while a
  * node has it under the lease of its group.  "The group lock" of a function is the lock of its
- * group.  Where "Context:" names a lock and not "takes", the caller holds it.  Functions get @fn,
- * @group and
- * @link without a reference: the caller keeps them until the function returns.
+ * group.
+ *
+ * Where "Context:" names a lock without "takes", the caller holds it; "no lock" means that the
+ * caller must hold no lock of the lender.  The caller keeps @fn, @group and @link alive until a
+ * function returns; where a function keeps a reference for longer, its comment says so.
  */
 #ifndef DLEND_LENDER_LENDER_H
 #define DLEND_LENDER_LENDER_H
@@ -279,14 +281,14 @@ void lend_dma_forget(struct lend_fn *fn);
  * lend_reset_answers - check that a function answers, and is the one that was bound
  * @fn: (in) function
  *
- * Context: any in which configuration space can be read; no lock.
+ * Context: any in which configuration space can be read; needs no lock.
  * Return: 0: it answers; -ENODEV its configuration space reads as all ones (surprise removal), or
  * another device answers.
  */
 int lend_reset_answers(struct lend_fn *fn);
 
 /**
- * lend_reset_fn - reset a function, and restore the PCI state that it had when it was bound
+ * lend_reset_fn - reset a function, and restore lend_fn.saved, if that exists already
  * @fn: (in) function; the caller has turned bus mastering off and ended the interrupts
  * @why: (in) one word for the trace
  * @locked: (in) true: the caller holds the device lock; false: it is taken here
@@ -371,8 +373,7 @@ int lend_bus_reset_request(struct lend_fn *fn);
  * lend_bus_reset_await - wait until no lend_bus_reset() that includes a function runs
  * @fn: (in) function
  *
- * Context: process, may take seconds; no lock.  Another reset may begin at once: callers whose
- * request must not meet one take the group lock and look at lend_fn.hidden.
+ * Context: process, may take seconds; no lock.  Another reset may begin at once.
  */
 void lend_bus_reset_await(struct lend_fn *fn);
 
@@ -386,7 +387,7 @@ void lend_bus_reset_await(struct lend_fn *fn);
  * @fn: (in, out) function
  * @what: (in) kind of news; the message has the state as it is when it is posted
  *
- * Context: process, any locks of the lender but lend_listeners_lock, which this takes.
+ * Context: process, with any locks of the lender but its two spinlocks; takes lend_listeners_lock.
  */
 void lend_notify_fn(struct lend_fn *fn, enum lend_news_kind what);
 
@@ -416,7 +417,7 @@ struct lend_granted {
 };
 
 /**
- * lend_notify_grant - count a grant, and have the room that is left posted to all peers, soon
+ * lend_notify_grant - count a grant, and have PEERS, with the room that remains, posted to all peers
  * @granted: (in) grant; the caller keeps it until lend_notify_ungrant()
  *
  * Context: as lend_notify_peers().
@@ -447,8 +448,8 @@ void lend_notify_peers(void);
  * The message is dropped if the session ends first: the lease or grant that the message is about
  * ends with the session.  If LEND_PENDING_MAX messages wait already, this ends the session.
  *
- * Context: process, any locks of the lender but lend_listeners_lock, which this takes; may sleep
- * for memory; waits for no peer.
+ * Context: process, with any locks of the lender but its two spinlocks; takes
+ * lend_listeners_lock; may sleep for memory; waits for no peer.
  */
 void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg);
 
@@ -1072,8 +1073,8 @@ int lend_lease_bind(struct lend_fn *fn, struct iommu_group *iommu, unsigned int 
  * find it any more; a request that has found it before may still run, with a reference, and is
  * refused.
  *
- * Context: process, remove() or a probe() that failed, device lock, which must be the only lock;
- * may take seconds; takes all locks below the device lock.
+ * Context: process, remove() or a probe() that failed, device lock, and no lock below it
+ * (group.h), as this takes all of these; may take seconds.
  */
 void lend_lease_unbind(struct lend_fn *fn);
 
