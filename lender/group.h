@@ -214,7 +214,7 @@ enum lend_news_kind {
  * @hold_stop: fault for tests: BUS_MASTER off waits while this is set
  * @slow_reset_ms: fault for tests: each reset takes so many milliseconds longer
  * @max_vectors: fault for tests: at most so many vectors; 0: as many as this host gives
- * @errors: number of PCI errors of which the PCI core has called lend_error_detected() (group lock)
+ * @errors: number of PCI errors for which lend_lease_error() was called (group lock)
  * @error_until: the PCI core recovers the function from an error, until this time at most
  *	(jiffies); 0: it does not (written under the group lock, READ_ONCE())
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it (READ_ONCE(), WRITE_ONCE())
@@ -231,7 +231,8 @@ enum lend_news_kind {
  * @irq: its interrupts while it is lent (group lock)
  * @debugfs: its folder
  *
- * Members for which no lock is named do not change once the function is ready.
+ * Members for which no lock is named do not change once the function is ready; only the faults for
+ * tests may be written at any time.
  */
 struct lend_fn {
 	struct list_head node;

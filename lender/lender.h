@@ -417,7 +417,7 @@ struct lend_granted {
 };
 
 /**
- * lend_notify_grant - count a grant, and have PEERS, with the room that remains, posted to all peers
+ * lend_notify_grant - count a grant, and have PEERS with the room that remains posted to all peers
  * @granted: (in) grant; the caller keeps it until lend_notify_ungrant()
  *
  * Context: as lend_notify_peers().
