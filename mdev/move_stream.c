@@ -16,7 +16,11 @@
 #define DLEND_MOVE_MAGIC	0x564d4c44u	/* "DLMV" */
 #define DLEND_MOVE_VERSION	1
 
-/* A stream begins with this.  @crc: crc32_le(~0) of the @length - 16 bytes behind it */
+/*
+ * A stream begins with this header.
+ * @length: bytes of the stream, with the header
+ * @crc: crc32_le(~0) of all bytes behind the header
+ */
 struct dlend_move_header {
 	__le32 magic;
 	__le32 version;
@@ -26,7 +30,7 @@ struct dlend_move_header {
 
 struct dlend_move_record {
 	__le16 type;
-	__le16 length;		/* of what follows */
+	__le16 length;		/* bytes of the value, which follows */
 } __packed;
 
 enum dlend_move_type {
@@ -44,6 +48,7 @@ struct dlend_move_p_device {
 	__le16 reserved;
 } __packed;
 
+/* Write a record to @at.  Return: address behind the record. */
 static void *dlend_move_put(void *at, u16 type, const void *value, u16 length)
 {
 	struct dlend_move_record *record = at;
@@ -108,7 +113,7 @@ static int dlend_move_get_device(const struct dlend_move_p_device *p,
 	return p->reserved ? -EINVAL : 0;
 }
 
-/* Read one record that is known. */
+/* Read the value of a record of known type, whose length was checked.  Return: 0 or -EINVAL. */
 static int dlend_move_get(u16 type, const u8 *value, struct dlend_move_image *image)
 {
 	switch (type) {
@@ -124,7 +129,12 @@ static int dlend_move_get(u16 type, const u8 *value, struct dlend_move_image *im
 	}
 }
 
-/* Read the record at @at. Return: its length with its head, or -errno. */
+/*
+ * Read the record at @at.
+ * @left: bytes of the stream from @at on
+ * @seen: (in, out) a bit for each type of record that was read already
+ * Return: length of the record with its type and length; -EINVAL; -EOPNOTSUPP the type is unknown.
+ */
 static int dlend_move_read(const u8 *at, size_t left, u32 *seen, struct dlend_move_image *image)
 {
 	static const u16 lengths[DLEND_MOVE_TYPES] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a VMM carries from one host to the other for a device that stays where it is: a stream of a
- * header, then records of type, length and value, all little endian.  A reader refuses a stream
- * with a record that it does not know, unless the writer says that the record may be left out
- * (DLEND_MOVE_MAY_SKIP).
+ * What a VMM carries from one host to the other when its VM moves and a borrowed device stays at
+ * its lender: a stream of a header, then records of type, length and value, all little endian.  A
+ * reader refuses a stream with a record of unknown type, unless the writer has marked the record as
+ * one that may be skipped (DLEND_MOVE_MAY_SKIP).
  *
  * Pure logic: no device, no locks.  A stream comes from another host, and is not trusted.
  * Context of all functions: any.
@@ -14,15 +14,15 @@
 #include <dlend/proto.h>
 #include <dlend/types.h>
 
-#define DLEND_MOVE_MAX		SZ_16K	/* bytes of a stream */
-#define DLEND_MOVE_MAY_SKIP	0x8000	/* in a record's type */
+#define DLEND_MOVE_MAX		SZ_16K	/* the most bytes of a stream */
+#define DLEND_MOVE_MAY_SKIP	0x8000	/* flag in a record's type */
 
 /**
- * struct dlend_move_device - which device it is, and how it is shown
- * @addr: device
- * @vendor, @product: its ids
- * @snapshot_crc: crc32_le(~0) of its configuration space as the lender offers that
- * @clique: the clique that the guest sees, or DLEND_CFG_CLIQUE_NONE
+ * struct dlend_move_device - which device a guest uses, and how the guest sees it
+ * @addr: the device: its lender and its bus, device and function there
+ * @vendor, @product: PCI vendor and device id
+ * @snapshot_crc: crc32_le(~0) of the configuration space that the lender has read and offers
+ * @clique: clique that the guest sees, or DLEND_CFG_CLIQUE_NONE
  */
 struct dlend_move_device {
 	struct dlend_addr addr;
@@ -34,8 +34,8 @@ struct dlend_move_device {
 /**
  * struct dlend_move_image - a device as its guest on the old host has left it
  * @device: which device
- * @leased: the guest was using the device; if not, there is nothing to take over
- * @token: what the device is taken over with
+ * @leased: the old host had a lease of the device; if not, there is nothing to take over
+ * @token: token by which the lender lets the new host take the device over; all 0: not @leased
  * @cfg: virtual configuration space
  */
 struct dlend_move_image {
@@ -48,17 +48,18 @@ struct dlend_move_image {
 /**
  * dlend_move_pack - write a stream
  * @image: (in) device
- * @buf: (out) DLEND_MOVE_MAX bytes
+ * @buf: (out) room for DLEND_MOVE_MAX bytes
  *
  * Return: length of the stream in bytes.
  */
 size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf);
 
 /**
- * dlend_move_length - say how long a stream will be, from its beginning
- * @buf: (in) its beginning
- * @actual: (in) bytes of it
- * @length: (out) bytes of the whole stream; of its header while that has not come
+ * dlend_move_length - read from a stream's header how long the stream is
+ * @buf: (in) beginning of the stream
+ * @actual: (in) number of bytes in @buf
+ * @length: (out) bytes of the whole stream, at most DLEND_MOVE_MAX; if @actual is less than a
+ *	header, bytes of the header
  *
  * Return: 0; -EBADMSG this is no such stream, or one of another version.
  */
@@ -67,9 +68,10 @@ int dlend_move_length(const u8 *buf, size_t actual, size_t *length);
 /**
  * dlend_move_unpack - read a stream
  * @buf: (in) stream
- * @length: (in) as dlend_move_length() says
- * @image: (out) device
- * @why: (out) on error: what is wrong with it
+ * @length: (in) bytes of the stream.  The caller guarantees that dlend_move_length() has returned
+ *	0 and this length for @buf, and that @buf has so many bytes; all else is checked here
+ * @image: (out) device; of no use after an error
+ * @why: (out) on error: what is wrong with the stream, a constant string
  *
  * Return: 0; -EBADMSG the stream is damaged; -EINVAL a record makes no sense, or is missing;
  * -EOPNOTSUPP a record is not known here.

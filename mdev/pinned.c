@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Books of pinned guest memory: see pinned.h.
+ * The pin table of a VM's memory: see pinned.h.
  *
  * Chunks do not overlap, nor do extents: each kind is in an interval tree.
  *
@@ -39,7 +39,7 @@ void dlend_pinned_init(struct dlend_pinned *x)
 	*x = (struct dlend_pinned){ .most = U64_MAX };
 }
 
-/* Add (@sign 1) or subtract (-1) a chunk in all sums; u64 wraps around, so both work. */
+/* Add (@sign 1) or subtract (@sign -1) a chunk in all sums: u64 wraps around as needed. */
 static void dlend_pinned_count(struct dlend_pinned *x, const struct dlend_chunk *chunk, int sign)
 {
 	u64 bytes = sign * dlend_chunk_bytes(chunk);
@@ -122,7 +122,7 @@ u64 dlend_pinned_known(struct dlend_pinned *x, u64 gpa, u64 *next)
 	if (chunk && chunk->gpa <= gpa)
 		end = gpa;
 	for (; chunk && chunk->gpa <= end; chunk = dlend_pinned_find(x, end)) {
-		/* Looks for new memory ask this all the time: so pass over a whole extent. */
+		/* Looks (scan.h) call this all the time: so skip a complete extent at once. */
 		if (chunk->extent && chunk->extent->pinned == chunk->extent->size)
 			end = dlend_extent_end(chunk->extent);
 		else
@@ -225,7 +225,7 @@ bool dlend_pinned_returns(struct dlend_pinned *x, u64 gpa, u64 last)
 {
 	u64 i = gpa / DLEND_EXTENT_MAX;
 
-	/* Such a chunk goes as a whole, and its part outside of the range has to come back. */
+	/* A chunk across an edge goes as a whole, and its part outside has to come back. */
 	if (dlend_pinned_across(x, gpa) || (last != U64_MAX && dlend_pinned_across(x, last + 1)))
 		return true;
 	for (; i < DLEND_REMAP_BLOCKS && i <= last / DLEND_EXTENT_MAX; i++)
@@ -260,15 +260,15 @@ u64 dlend_pinned_lose(struct dlend_pinned *x, u64 gpa, u64 last, u64 now_ms, str
 		/* If not all came back that was missing before, the rest is still expected. */
 		block->expected = max(block->expected, had[i]);
 		/*
-		 * Decide it here and not at the end of a build: losses may disturb each build
-		 * before it gets to an end.
+		 * Decide that here and not at the end of a build: if losses disturb each build, no
+		 * build gets to its end.
 		 */
 		block->leaves = dlend_block_shrinks(block, now_ms);
 	}
 	return count;
 }
 
-/* How many bytes of @block are missing, while they may still come back? */
+/* Return: bytes that @block has lost and that may still come back. */
 static u64 dlend_block_missing(const struct dlend_block *block, u64 now_ms)
 {
 	return block->expected > block->pinned && now_ms < block->last_ms + DLEND_RETURN_MS ?
@@ -340,7 +340,7 @@ void dlend_pinned_kill_all(struct dlend_pinned *x,
 	}
 }
 
-/* Is there a loose chunk in @extent's place that cannot join it? */
+/* Does a loose chunk overlap @extent that cannot join it? */
 static bool dlend_extent_blocked(struct dlend_pinned *x, const struct dlend_extent *extent)
 {
 	struct dlend_chunk *chunk = dlend_pinned_find(x, extent->gpa);
@@ -353,7 +353,7 @@ static bool dlend_extent_blocked(struct dlend_pinned *x, const struct dlend_exte
 	return false;
 }
 
-/* Loose chunks in @extent's place join it.  The caller has seen that all of them can. */
+/* Loose chunks in @extent's range join it.  The caller guarantees that all of them can. */
 static void dlend_extent_join(struct dlend_pinned *x, struct dlend_extent *extent)
 {
 	struct dlend_chunk *chunk = dlend_pinned_find(x, extent->gpa);
@@ -404,7 +404,7 @@ void dlend_pinned_settle(struct dlend_pinned *x, struct list_head *dead)
 	}
 }
 
-/* How many bytes of loose chunks, from @chunk on, make one extent? */
+/* Return: bytes of the loose chunks from @chunk on that can form one extent. */
 static u64 dlend_pinned_run(struct dlend_pinned *x, struct dlend_chunk *chunk)
 {
 	u64 end = chunk->gpa, limit = ALIGN(chunk->gpa + 1, DLEND_EXTENT_MAX);
@@ -462,9 +462,9 @@ void dlend_pinned_leave(struct dlend_pinned *x, u32 id)
 		dlend_acks_leave(&extent->acks, id, true);
 }
 
-/* Who was told of an extent */
+/* Acknowledgements of an extent */
 
-/* Has no lender the extent, but for those that left? */
+/* Can no member's lender have the extent mapped?  DLEND_ACKS_LOST does not count. */
 static bool dlend_acks_over(const struct dlend_acks *acks)
 {
 	return !(acks->members & ~DLEND_ACKS_LOST);
@@ -514,7 +514,7 @@ static bool dlend_unmap_call_over(const struct dlend_unmap_call *r, u64 now_ms)
 	return !r->in_flight && now_ms > r->ended_ms + DLEND_SETTLE_MS;
 }
 
-/* The shared entry, for calls for which no other was left. */
+/* The shared entry, for calls for which no other entry was left. */
 static struct dlend_unmap_call *dlend_unmap_calls_shared(struct dlend_unmap_calls *u)
 {
 	return &u->range[ARRAY_SIZE(u->range) - 1];
@@ -537,7 +537,7 @@ void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64
 	struct dlend_unmap_call *r = dlend_unmap_calls_find(u, gpa, last);
 
 	if (!r) {
-		/* An entry that is empty, or the shared one. */
+		/* Take an entry that is not in use, or else the shared one. */
 		for (r = u->range; r < dlend_unmap_calls_shared(u); r++)
 			if (dlend_unmap_call_over(r, now_ms))
 				break;

@@ -19,7 +19,7 @@ void dlend_ranges_clear(struct dlend_ranges *x)
 	memset(x, 0, sizeof(*x));
 }
 
-/* How many ranges end below @gpa. */
+/* Return: number of ranges that end below @gpa: the index of the first one that does not. */
 static u32 dlend_ranges_below(const struct dlend_ranges *x, u64 gpa)
 {
 	u32 lo = 0, hi = x->count;
@@ -35,7 +35,7 @@ static u32 dlend_ranges_below(const struct dlend_ranges *x, u64 gpa)
 	return lo;
 }
 
-/* Ranges that the first memory of a set is for; it doubles from there, to DLEND_RANGES_MAX. */
+/* Room of a set after the first addition; it doubles when it is used up, to DLEND_RANGES_MAX. */
 #define DLEND_RANGES_ROOM	8u
 
 int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
@@ -46,7 +46,7 @@ int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 
 	if (start >= end)
 		return 0;
-	/* Ranges that the new one overlaps or touches become one with it. */
+	/* Merge all ranges that the new one overlaps or touches: @first to @last - 1. */
 	for (; last < x->count && x->range[last].start <= end; last++) {
 		start = min(start, x->range[last].start);
 		end = max(end, x->range[last].end);

@@ -2,7 +2,7 @@
 /*
  * Guest-physical addresses (GPA): their units, and sets of them, kept as ranges.
  *
- * Pure logic: no locks, no KVM.  The user of a set knows its meaning and guards it.
+ * Pure logic: no locks, no KVM.  The caller serialises all calls about one set.
  */
 #ifndef DLEND_MDEV_RANGES_H
 #define DLEND_MDEV_RANGES_H
@@ -11,7 +11,7 @@
 
 #define DLEND_GUEST_PAGE	4096ULL
 
-/* The most pages that are pinned together: as many as one large page of an IOMMU has (2 MiB). */
+/* The most pages of a chunk: as many as one large page of an IOMMU has (2 MiB). */
 #define DLEND_CHUNK_PAGES	512u
 #define DLEND_CHUNK_BYTES	(DLEND_CHUNK_PAGES * DLEND_GUEST_PAGE)
 
@@ -40,11 +40,12 @@ static inline u64 dlend_gpa_last(u64 gpa, u32 npages)
 #define DLEND_RANGES_MAX	32768u
 
 /**
- * struct dlend_ranges - a set; all zero is the empty set
- * @all: for the user, who may take the set for all addresses; dlend_ranges_clear() clears it
- * @range: @count ranges, by address; no two of them overlap or touch
+ * struct dlend_ranges - a set of ranges; all zero is the empty set
+ * @all: for the caller, who may set it to mean "all addresses".  The functions below ignore it; but
+ *	dlend_ranges_clear() clears it
+ * @range: array of @count ranges, by address; no two of them overlap or touch
  * @count: number of ranges
- * @room: number of ranges for which there is memory
+ * @room: number of ranges for which @range has memory
  */
 struct dlend_ranges {
 	bool all;
@@ -56,18 +57,18 @@ struct dlend_ranges {
 void dlend_ranges_clear(struct dlend_ranges *x);
 
 /**
- * dlend_ranges_add - put a range into the set
+ * dlend_ranges_add - add a range to the set
  * @x: (in, out) set
  * @start: (in) first address
- * @end: (in) first address behind the range; not above @start: nothing is added
+ * @end: (in) first address behind the range; if it is not above @start, nothing is added
  *
- * Context: may sleep. Return: 0; -ENOMEM no memory, or DLEND_RANGES_MAX ranges already, and the set
- * is as it was.
+ * Context: may sleep. Return: 0; -ENOMEM no memory, or DLEND_RANGES_MAX ranges already: the set is
+ * unchanged.
  */
 int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end);
 
 /**
- * dlend_ranges_next - the first range that ends above an address
+ * dlend_ranges_next - find the first range that ends above an address
  * @x: (in) set
  * @gpa: (in) address
  * @range: (out) range; unchanged if there is none
@@ -77,38 +78,38 @@ int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end);
 bool dlend_ranges_next(const struct dlend_ranges *x, u64 gpa, struct dlend_range *range);
 
 /**
- * dlend_ranges_add_both - add all that is in both of two sets
+ * dlend_ranges_add_both - add the intersection of two sets to a third one
  * @x: (in, out) set; neither @a nor @b
  * @a: (in) set
  * @b: (in) set
  *
- * Context: may sleep. Return: 0; -ENOMEM: a part of it is missing in @x.
+ * Context: may sleep. Return: 0; -ENOMEM: a part of the intersection was not added.
  */
 int dlend_ranges_add_both(struct dlend_ranges *x, const struct dlend_ranges *a,
 			  const struct dlend_ranges *b);
 
 /**
- * dlend_ranges_add_without - add all that is in one set and not in another
+ * dlend_ranges_add_without - add all that is in one set and not in another to a third one
  * @x: (in, out) set; neither @a nor @b
  * @a: (in) set
  * @b: (in) set to leave out
  *
- * Context: may sleep. Return: 0; -ENOMEM: a part of it is missing in @x.
+ * Context: may sleep. Return: 0; -ENOMEM: a part of the difference was not added.
  */
 int dlend_ranges_add_without(struct dlend_ranges *x, const struct dlend_ranges *a,
 			     const struct dlend_ranges *b);
 
-#define DLEND_MAX_AREAS	3	/* a BAR without the MSI-X table and without the PBA */
+/* The most parts of a BAR that are left without its MSI-X table and its PBA */
+#define DLEND_MAX_AREAS	3
 
 /**
  * dlend_area_cut - take a range out of the parts of a BAR that may be mapped
- * @area: (in, out) in order, not overlapping; room for one more than there are, DLEND_MAX_AREAS in
- *	all
- * @n: (in) how many, at most DLEND_MAX_AREAS - 1
- * @start: (in) first byte of the range
- * @end: (in) first byte behind the range
+ * @area: (in, out) parts in order, not overlapping: an array of DLEND_MAX_AREAS
+ * @n: (in) number of parts.  The caller guarantees that it is at most DLEND_MAX_AREAS - 1
+ * @start: (in) offset of the first byte of the range
+ * @end: (in) offset of the first byte behind the range
  *
- * Context: any. Return: how many are left.
+ * Context: any. Return: number of parts that are left; one more than @n if a part was cut in two.
  */
 unsigned int dlend_area_cut(struct dlend_range *area, unsigned int n, u64 start, u64 end);
 

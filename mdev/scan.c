@@ -2,17 +2,18 @@
 /*
  * Scan: see scan.h.
  *
- * It walks upwards through guest-physical addresses.  It pins all that can be pinned, and finds
- * every edge of memory to the page.  How it gets through a hole depends on whether ranges are
+ * A scan walks upwards through guest-physical addresses.  It pins all that can be pinned, and finds
+ * every edge of memory to the page.  How the walk gets through a hole depends on whether ranges are
  * known:
  *
- * - The ranges in which RAM may be are known (the VM's memory slots): it tries one page each
- *   DLEND_STEP, which is the smallest block that virtio-mem plugs.
- * - They are not known: it tries one page at each landmark (an address where PCs have RAM begin).
- *   Within DLEND_NEAR of memory it also tries one page each DLEND_STEP.
+ * - If the ranges in which RAM may be are known (the VM's memory slots), the walk tries one page
+ *   each DLEND_STEP, which is the smallest block that virtio-mem plugs.
+ * - If they are not known, the walk tries one page at each landmark (an address where PCs have RAM
+ *   begin).  Within DLEND_NEAR of memory it also tries one page each DLEND_STEP.
  *
- * When it meets memory behind a hole, it looks back for the page where that memory begins.  So a
- * hole that ends between two steps costs only a few calls, and no RAM behind it is lost.
+ * When the walk meets memory behind a hole, it looks back for the page where that memory begins.
+ * So a hole that ends between two steps costs only a few calls, and no RAM behind the hole is
+ * missed.
  *
  * Pure logic: must not know VFIO, IOMMUs, locks or time.
  */
@@ -32,7 +33,7 @@
 /* Without ranges: memory so near to other memory need not hold a landmark. */
 #define DLEND_NEAR	MIB(512)
 
-/* A page is RAM and cannot be pinned.  This is not an edge.  Private to this file. */
+/* Private to this file: the error for a page that is RAM and cannot be pinned.  It is no edge. */
 #define DLEND_UNPINNABLE	(-EDOM)
 
 /*
@@ -43,13 +44,16 @@
 
 #define DLEND_PROT_RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
 
-/* -EFAULT comes only from a pin of many pages: see dlend_scan_judge_page(). */
+/*
+ * Does the error of a pin mean that there is a hole?  -EFAULT of one page never comes here: see
+ * dlend_scan_judge_page().
+ */
 static bool dlend_scan_is_hole(int err)
 {
 	return err == -EINVAL || err == -ENOENT || err == -EFAULT;
 }
 
-/* The pin failed because of an edge of memory, and the walk goes on. */
+/* Has a pin failed because of an edge of memory, so that the walk goes on? */
 static bool dlend_scan_is_edge(int err)
 {
 	return dlend_scan_is_hole(err) || err == -EPERM;
@@ -71,7 +75,7 @@ static u64 dlend_scan_next_landmark(u64 gpa)
 	return ALIGN(gpa + 1, GIB(1));
 }
 
-/* @gpa is in a hole: where to try next. */
+/* @gpa is in a hole.  Return: the address to try next. */
 static u64 dlend_scan_next_step(const struct dlend_scan *p, u64 gpa)
 {
 	if (gpa < MIB(1))
@@ -97,7 +101,7 @@ static int dlend_scan_judge_page(struct dlend_scan *p, u64 gpa, int err)
 	return DLEND_UNPINNABLE;
 }
 
-/* Pin pages; or with @try find out whether they can be pinned. */
+/* Pin pages; or with @try only find out whether they can be pinned.  Return: 0 or an error. */
 static int dlend_scan_pin(struct dlend_scan *p, u64 gpa, u32 npages, u32 prot, bool try)
 {
 	int err;
@@ -115,9 +119,9 @@ static int dlend_scan_try_page(struct dlend_scan *p, u64 gpa, u32 prot)
 }
 
 /*
- * Pin the longest run at the beginning of @npages pages from @gpa on; or with @back find out how
- * long the run at their end is, and pin nothing.  This takes one call, or else a bisection.
- * Return: pages in the run, or an error that ends the walk.
+ * Of @npages pages from @gpa on, pin the longest run that begins with the first one; or, with
+ * @back, pin nothing and find the longest run that ends with the last one.  This takes one call, or
+ * else a bisection.  Return: number of pages in the run, or an error that ends the walk.
  */
 static int dlend_scan_pin_run(struct dlend_scan *p, u64 gpa, u32 npages, u32 prot, bool back)
 {
@@ -138,8 +142,8 @@ static int dlend_scan_pin_run(struct dlend_scan *p, u64 gpa, u32 npages, u32 pro
 }
 
 /*
- * Move @at, where memory is (or the hole before a known run ends), down to where that memory
- * begins, but not below @floor.  Nothing is pinned: the walk does that on its way up.
+ * Memory is at *@at, or the hole before a known run ends there.  Move *@at down to where that
+ * memory begins, but not below @floor.  Nothing is pinned: the walk pins on its way up.
  */
 static int dlend_scan_look_back(struct dlend_scan *p, u64 floor, u64 *at)
 {
@@ -213,10 +217,11 @@ static int dlend_scan_walk_memory(struct dlend_scan *p, u64 *pos, u64 limit, boo
 }
 
 /*
- * *@pos is in memory, and the walk came there through a hole.  Did it jump so far, from landmark to
- * landmark, that it may have missed memory near to this?  Then move *@pos back by DLEND_NEAR, so
- * that the walk goes that way again in steps of DLEND_STEP.
- * @begin: where the hole begins.  @floor: from there to *@pos nothing was tried.
+ * *@pos is in memory, and the walk came there through a hole.  If the walk jumped so far, from
+ * landmark to landmark, that it may have missed memory shortly before *@pos, move *@pos back by
+ * DLEND_NEAR, so that the walk goes that way again in steps of DLEND_STEP.
+ * @begin: where the hole begins.  @floor: no page from there to *@pos was tried.
+ * Return: true if *@pos has moved.
  */
 static bool dlend_scan_step_back(struct dlend_scan *p, u64 begin, u64 *floor, u64 *pos)
 {
@@ -229,8 +234,9 @@ static bool dlend_scan_step_back(struct dlend_scan *p, u64 begin, u64 *floor, u6
 }
 
 /*
- * *@pos may be in a hole: move it to where the next memory begins, or to @limit.
+ * *@pos may be in a hole: move *@pos to where the next memory begins, or to @limit.
  * @known: memory is known to begin at @limit.
+ * Return: 0, or an error that ends the walk.
  */
 static int dlend_scan_walk_hole(struct dlend_scan *p, u64 *pos, u64 limit, bool known)
 {
@@ -256,9 +262,10 @@ static int dlend_scan_walk_hole(struct dlend_scan *p, u64 *pos, u64 limit, bool 
 	return dlend_scan_look_back(p, floor, pos);
 }
 
+/* Pin all RAM from @pos to @range_end.  Return: 0, or an error that ends the walk. */
 static int dlend_scan_walk_range(struct dlend_scan *p, u64 pos, u64 range_end)
 {
-	bool hole = true;	/* perhaps: the first call tells */
+	bool hole = true;	/* there may be a hole at @pos: the first call finds out */
 	u64 found = U64_MAX;
 	int err = 0;
 
@@ -287,7 +294,7 @@ static int dlend_scan_walk_range(struct dlend_scan *p, u64 pos, u64 range_end)
 	return err;
 }
 
-/* The first range that ends above @pos and in which RAM may be. */
+/* Find the first range that ends above @pos and in which RAM may be.  Return: is there one? */
 static bool dlend_scan_next_range(struct dlend_scan *p, u64 pos, struct dlend_range *range)
 {
 	*range = (struct dlend_range){ 0, p->max };
@@ -309,7 +316,7 @@ int dlend_scan_run(struct dlend_scan *p)
 	return err == DLEND_UNPINNABLE ? -EFAULT : err;
 }
 
-/* The first hole from @pos on, where RAM may be. */
+/* Find the first hole from @pos on in which RAM may come.  Return: is there one? */
 static bool dlend_scan_next_hole(struct dlend_scan *p, u64 pos, struct dlend_range *hole)
 {
 	u64 next, end;
@@ -326,8 +333,9 @@ static bool dlend_scan_next_hole(struct dlend_scan *p, u64 pos, struct dlend_ran
 }
 
 /*
- * Try half of a look's pages in holes, from *@at on: one page at the beginning of each hole, or
- * with @inside one page at each step within the holes.  After the last hole go on with the first.
+ * Try half of a look's pages in holes, from *@at on: the first page of each hole; or with @inside
+ * one page at each step within the holes.  After the last hole go on with the first one.
+ * Return: 1: there is memory at *@found; 0: none was found; or an error.
  */
 static int dlend_scan_try_holes(struct dlend_scan *p, u64 *at, bool inside, u64 *found,
 				u32 *tried)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Scan: finds out where a guest has RAM, read-only memory and holes.  VFIO has no call for that,
- * so the scan tries to pin (docs/architecture.md).
+ * so the scan tries to pin (docs/architecture.md), and what it could pin stays pinned.  A hole is a
+ * range in which there is nothing to pin: no RAM, or another device's BAR.
  *
- * Pure logic: it pins through a table of operations, and knows nothing of VFIO, KVM, IOMMUs, locks
- * or time.
+ * A look is a quick search between scans: it tries a few pages in holes, to see whether memory has
+ * come there, and leaves nothing pinned.
+ *
+ * Pure logic: scans and looks pin through a table of operations, and know nothing of VFIO, KVM,
+ * IOMMUs, locks or time.
  */
 #ifndef DLEND_MDEV_SCAN_H
 #define DLEND_MDEV_SCAN_H
@@ -13,19 +17,21 @@
 #include "ranges.h"
 
 /**
- * struct dlend_scan_ops - the guest, as the scan sees it
- * @pin: pin @npages (1 to DLEND_CHUNK_PAGES) pages from @gpa on, all of them or none.  With @try
- *	nothing is pinned when it returns.
- *	Return: 0; -EINVAL or -ENOENT: there is a hole in it; -EFAULT: something in it is mapped but
- *	cannot be pinned, see @is_ram; -EPERM (only if @prot has DLEND_PROT_WRITE): something in it
- *	is read-only; any other error ends the scan.
- * @known: is @gpa pinned already, by an earlier scan?  Then return the end (exclusive) of the
- *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
- *	U64_MAX if there is none.
- * @edge: where a pin of memory from @gpa on must end at the latest: not above @end
- * @is_ram: a pin at @gpa, which is not 0, failed with -EFAULT: is RAM there (true) or another
- *	device's BAR (false)?
- * @stop: true: the scan is to end with -EINTR, because the layout has changed or the VM is dying
+ * struct dlend_scan_ops - how a scan or a look accesses the guest's memory
+ * @pin: pin @npages (1 to DLEND_CHUNK_PAGES) pages from @gpa on for @prot (DLEND_PROT_*), all of
+ *	them or none.  With @try find out whether that is possible, and pin nothing.
+ *	Return: 0; -EINVAL or -ENOENT: there is a hole in the range; -EFAULT: a page of the range is
+ *	mapped by the VMM but cannot be pinned, see @is_ram; -EPERM (only if @prot has
+ *	DLEND_PROT_WRITE): a page of the range is read-only; any other error ends the scan.
+ * @known: if @gpa is pinned already, by an earlier scan or by this one, return the end (exclusive)
+ *	of the pinned run that @gpa is in; else return 0.  @next (out) is the next pinned address
+ *	above that run (above @gpa, if @gpa is not pinned), or U64_MAX if there is none.
+ * @edge: return where a pin of memory that begins at @gpa must end at the latest; not above @end
+ * @is_ram: called after a pin of the page at @gpa, which is not 0, has failed with -EFAULT.
+ *	Return: true: the page is RAM; false: it belongs to another device's BAR
+ * @stop: return true to end the scan with -EINTR, because the layout has changed or the VM is dying
+ *
+ * @ctx of each is &dlend_scan.ctx.
  */
 struct dlend_scan_ops {
 	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot, bool try);
@@ -37,12 +43,13 @@ struct dlend_scan_ops {
 
 /**
  * struct dlend_scan - one scan, or one look
- * @ops: the guest
- * @ctx: for @ops
- * @where: ranges in which all RAM is; NULL: they are not known, and RAM may be anywhere
+ * @ops: operations
+ * @ctx: passed to @ops
+ * @where: ranges to search; NULL: it is not known where RAM may be, so search everywhere
  * @max: end (exclusive) of the guest's physical address space
- * @near: the scan's own, 0 at first: without ranges holes are tried in small steps below this
- * @flaps: the scan's own, 0 at first: how many edges read differently the second time
+ * @near: private to the scan, 0 at first: without @where, holes below this address are tried in
+ *	small steps
+ * @flaps: private to the scan, 0 at first: number of edges that read differently the second time
  */
 struct dlend_scan {
 	const struct dlend_scan_ops *ops;
@@ -53,15 +60,15 @@ struct dlend_scan {
 };
 
 /**
- * dlend_scan_excluded - has the administrator excluded some pages?
+ * dlend_scan_excluded - has the administrator excluded some pages of a range?
  * @lowmem: (in) end of the guest's RAM below 4 GiB, in bytes, as the administrator has set it; 0:
  *	not set
  * @gpa: (in) address of the first page
  * @npages: (in) number of pages
  *
- * An operation @pin returns -EINVAL then, so that the scan takes them for a hole.
+ * If so, dlend_scan_ops.pin() has to return -EINVAL, so that the scan takes the pages for a hole.
  *
- * Context: any. Return: true if some of it lies between @lowmem and 4 GiB.
+ * Context: any. Return: true if a page of the range lies between @lowmem and 4 GiB.
  */
 static inline bool dlend_scan_excluded(u64 lowmem, u64 gpa, u32 npages)
 {
@@ -84,18 +91,18 @@ static inline bool dlend_scan_excluded(u64 lowmem, u64 gpa, u32 npages)
  * The price is pin calls that fail: with ranges, one for each MiB of holes in them and a handful
  * for each edge; without, one for each landmark, and up to 1024 for each edge above 4 GiB.
  *
- * Context: as @ops. Return: 0; -EINTR stopped, or the layout changes all the time; -EFAULT there is
- * RAM that cannot be pinned; -ENOMEM, or any other error of @pin.
+ * Context: that of the ops. Return: 0; -EINTR: stop() returned true, or the layout changes all the
+ * time; -EFAULT: there is RAM that cannot be pinned; or any other error of pin().
  */
 int dlend_scan_run(struct dlend_scan *p);
 
-/* The most pages that one look tries; each try is one pin call. */
+/* The most pages that one look tries; each try is one call of pin(). */
 #define DLEND_SCAN_LOOK_CALLS	32u
 
 /**
  * struct dlend_scan_turn - where the next look goes on; all zero at first
- * @edge: among the beginnings of holes
- * @inside: within the holes
+ * @edge: address from which the next look tries pages at the beginning of holes
+ * @inside: address from which the next look tries pages within holes
  * @tried: how many pages the last look has tried; 0: there are no holes
  */
 struct dlend_scan_turn {
@@ -104,15 +111,17 @@ struct dlend_scan_turn {
 };
 
 /**
- * dlend_scan_look - has memory come where a hole was?
+ * dlend_scan_look - look whether memory has come where a hole was
  * @p: (in, out) look
- * @turn: (in, out) kept from one look to the next
- * @found: (out) address of a page that is memory now, whether or not it can be pinned
+ * @turn: (in, out) where to begin; the caller keeps it from one look to the next
+ * @found: (out) if 1 is returned: address of a page that is memory now, whether or not it can be
+ *	pinned
  *
- * Tries one page at the beginning of some holes, which is where memory grows, and one page at some
- * of the steps within the holes.  Later looks try the others, in turn.  Nothing stays pinned.
+ * Tries the first page of some holes, as memory usually grows there, and one page at some of the
+ * steps within the holes.  Later looks try other holes and steps, until all have had their turn.
  *
- * Context: as @ops. Return: 1 found; 0 nothing was found; -EINTR stopped; or an error of @pin.
+ * Context: that of the ops. Return: 1: memory was found; 0: none was found; -EINTR: stop() returned
+ * true; or an error of pin().
  */
 int dlend_scan_look(struct dlend_scan *p, struct dlend_scan_turn *turn, u64 *found);
 
