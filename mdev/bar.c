@@ -5,7 +5,7 @@
  *
  * A fault that meets a shut gate drops mmap_lock before it waits, as the worker that will open the
  * gate pins guest memory and needs that lock.  When the device is gone, its guest gets pages of
- * 0xff: a driver understands that, whereas SIGBUS would kill the VMM.
+ * 0xff (all ones): a driver takes that for surprise removal, whereas SIGBUS would kill the VMM.
  *
  * Who waits at a shut gate, and who waits for them:
  *   a vCPU of KVM: it waits in its page fault, without the VMM's big lock, for gate_timeout_ms at
@@ -15,15 +15,16 @@
  *	until the gate opens.  Nothing here can let the vCPU go: any answer but a page ends the VM
  *	(KVM_RUN returns -EFAULT).  So the gate must open soon.
  *   a thread of the VMM that touches the mapping itself (a vCPU of TCG, with the big lock held): it
- *	waits as long, but a signal interrupts it, and it then makes the same access again.  A
- *	shorter wait would answer 0xff for a device that is only not ready.
+ *	waits as long, but a signal interrupts the wait, and the thread then makes the same access
+ *	again.  A shorter wait would answer 0xff for a device that is only not ready.
  *   a trapped access: it waits as long, with the big lock held; only the death of the VMM ends the
  *	wait early.  A trapped access cannot be repeated: a read would get 0xff, which no healthy
- *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
- *	until the device is borrowed and reset.
+ *	device answers, and a write would be lost.  A read starts no DMA, so it waits only until the
+ *	device is borrowed, reset and enabled (DLEND_GATE_READ).
  *
- * This file must not know leases: state.c says when the gate is open, and where the window is.  The
- * gate is DLEND_GATE_DEAD while no VM has the device open, or the guest has memory decoding off.
+ * This file must not know leases: state.c says when the gate is open, and where in the window the
+ * BARs are.  The gate is DLEND_GATE_DEAD while no VM has the device open, or the guest has memory
+ * decoding off.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -39,10 +40,10 @@ static unsigned int gate_timeout_ms = 60000;
 module_param(gate_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its device without any progress, then it reads 0xff");
 
-/* How long a fault waits if its caller cannot release mmap_lock. */
+/* How long a fault waits if mmap_lock must stay held. */
 #define DLEND_LOCKED_WAIT	msecs_to_jiffies(50)
 
-/* Bytes of 0xff for a device; an address in a BAR, modulo this, is an offset in them. */
+/* Bytes of 0xff for a device: the page at offset X of a BAR is the one at X modulo this. */
 #define DLEND_DEAD_BYTES	(16 * PAGE_SIZE)
 #define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
 
@@ -92,8 +93,8 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 }
 
 /*
- * Does the gate make a vCPU wait, as the device may still become ready?  DLEND_GATE_READ does, as
- * only trapped reads pass it.
+ * Does the gate make a page fault wait, as the device may still become ready?  DLEND_GATE_READ
+ * does, as only trapped reads pass it.
  */
 static bool dlend_bar_waits(enum dlend_gate gate)
 {
@@ -112,7 +113,7 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 	}
 	trace_dlend_gate(dlend_vdev_dev(v), gate);
 	v->gate = gate;
-	/* Under bar_lock: dlend_bar_revoked() clears the address of a BAR that is revoked later. */
+	/* Under bar_lock: if a BAR is revoked later, dlend_bar_revoked() clears its address. */
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
 		v->bar_phys[i] = bar ? READ_ONCE(bar[i].phys) : 0;
 	if (gate != DLEND_GATE_OPEN || v->dead_mapped)
@@ -122,9 +123,9 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 }
 
 /*
- * The lender is this host, and has fenced the device. No IOMMU stops the guest's accesses here, so
- * they are cut off before this returns. The guest reads 0xff at once, before the lender's message
- * has come.
+ * Only for a lender on this host itself, which has fenced the device.  No IOMMU stops the guest's
+ * accesses then, so they are cut off before this returns.  The guest reads 0xff at once, before the
+ * lender's message has come.
  */
 void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 {
@@ -137,6 +138,7 @@ void dlend_bar_revoked(struct dlend_claim *claim, unsigned int index)
 	dlend_bar_zap(v);
 }
 
+/* Has an access waited for gate_timeout_ms without any progress? */
 static bool dlend_bar_overdue(const struct dlend_vdev *v)
 {
 	return test_bit(0, &v->touched) &&
@@ -144,6 +146,7 @@ static bool dlend_bar_overdue(const struct dlend_vdev *v)
 				       READ_ONCE(v->progressed), ms_to_ktime(gate_timeout_ms));
 }
 
+/* May a fault end its wait: can it be answered, or has a reset ended all waits (@touched)? */
 static bool dlend_bar_passable(const struct dlend_vdev *v)
 {
 	return !dlend_bar_waits(READ_ONCE(v->gate)) || !test_bit(0, &v->touched) ||
@@ -166,6 +169,7 @@ static void dlend_bar_dead_work(struct work_struct *work)
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
 }
 
+/* Map a page of 0xff; with a huge @order ask for a fault of one page instead. bar_lock is held. */
 static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf,
 					unsigned int order, u64 pos)
 {
@@ -204,6 +208,7 @@ void dlend_bar_close(struct dlend_vdev *v)
  * Faults.
  */
 
+/* Map 2^@order pages of the window, for offset @pos of a BAR, if aligned. bar_lock is held. */
 static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf,
 					unsigned int order, unsigned int index, u64 pos)
 {
@@ -226,7 +231,7 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	return ret;
 }
 
-/* Answer a fault as the gate is now.  VM_FAULT_RETRY: the gate is shut, and the fault waits. */
+/* Answer a fault as the gate is now.  VM_FAULT_RETRY: the gate is shut: the caller has to wait. */
 static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
 				      unsigned int order)
 {
@@ -245,6 +250,7 @@ static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf
 	return VM_FAULT_RETRY;
 }
 
+/* Wait at the gate, without any lock.  @flags: FAULT_FLAG_*, which say what may end the wait */
 static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 {
 	s64 us, longest = atomic64_read(&v->stat.wait_longest_us);
@@ -271,9 +277,9 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	vm_fault_t ret;
 
 	/*
-	 * VFIO maps the BAR for another device's DMA.  That is no access of the guest, so it
-	 * neither borrows the device nor waits; type1 holds a lock here that the build needs.
-	 * dlend_bar_mmap() makes sure that the caller finds no page.
+	 * VFIO maps the BAR for another device's DMA.  That is no access of the guest, so it does
+	 * not borrow the device, nor wait: type1 holds a lock here that the build needs.  As
+	 * dlend_bar_mmap() does not set VM_PFNMAP, VFIO finds no page here that was mapped before.
 	 */
 	if (flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
@@ -282,7 +288,7 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 		return ret;
 	dlend_vdev_touch(v);
 	if (!(flags & FAULT_FLAG_ALLOW_RETRY)) {
-		/* The caller cannot let go of mmap_lock, which the build needs: wait a moment. */
+		/* mmap_lock, which the build needs, must stay held: wait a moment only. */
 		wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), DLEND_LOCKED_WAIT);
 		ret = dlend_bar_try_fault(v, vmf, order);
 		return ret == VM_FAULT_RETRY ? VM_FAULT_SIGBUS : ret;
@@ -291,7 +297,7 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 		return VM_FAULT_RETRY;
 	/*
 	 * Wait outside of all locks, then let the fault be tried again.  The mapping may vanish
-	 * during the wait, and the file with it: hold the vdev, and the module that the file held.
+	 * during the wait, and with it the file, which holds the vdev and the module: so hold both.
 	 */
 	__module_get(THIS_MODULE);
 	dlend_vdev_get(v);
@@ -332,9 +338,9 @@ int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
 	/* Always uncached.  KVM lets a guest map a BAR write-combining all the same. */
 	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
 	/*
-	 * Not VM_PFNMAP: type1 would find the pages that are mapped just now, and map them for the
-	 * DMA of a device that is passed through to the same VM.  Nothing would unmap them there
-	 * when the lease ends.  VM_IO is enough for KVM.
+	 * Not VM_PFNMAP: type1 would find the pages of the window that are mapped just now, and map
+	 * them for the DMA of a device that is passed through to the same VM.  When the lease ends,
+	 * nothing would unmap them in that device's IOMMU domain.  VM_IO is enough for KVM.
 	 */
 	vm_flags_set(vma, VM_ALLOW_ANY_UNCACHED | VM_IO | VM_MIXEDMAP | VM_DONTEXPAND |
 		     VM_DONTDUMP);
@@ -344,10 +350,14 @@ int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
 }
 
 /*
- * Trapped accesses: of BARs, or pages of BARs, that are not mapped, and of VMMs that map none.
+ * Trapped accesses: to BARs, or pages of BARs, that cannot be mapped, and all accesses of VMMs that
+ * map no BAR.
  */
 
-/* Map one page of the window, uncached as in all its other mappings. io_lock is held. */
+/*
+ * Map one page of the window, uncached as in all other mappings of the page. io_lock is held.
+ * Return: the mapping, which stays until the next call; NULL: no memory.
+ */
 static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 {
 	phys = ALIGN_DOWN(phys, PAGE_SIZE);
@@ -363,10 +373,10 @@ static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 /**
  * struct dlend_bar_access - a trapped access
  * @index: BAR
- * @pos: offset in it, a multiple of @len
+ * @pos: offset in the BAR, a multiple of @len
  * @len: 1, 2, 4 or 8 bytes
- * @write: direction
- * @val: value, in the lowest bytes
+ * @write: true: write to the BAR, false: read from it
+ * @val: value, in the lowest @len bytes
  */
 struct dlend_bar_access {
 	unsigned int index;
@@ -407,6 +417,7 @@ static u64 dlend_bar_io_read(void __iomem *io, unsigned int len)
 	}
 }
 
+/* Is the access to the MSI-X table, which a guest may not reach without isolated MSIs? */
 static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar_access *access)
 {
 	struct dlend_cfg_part part;
@@ -417,7 +428,7 @@ static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar
 	       access->pos + access->len > part.offset;
 }
 
-/* May a trapped access pass?  DLEND_GATE_READ is enough for a read, which starts no transfer. */
+/* May a trapped access pass?  DLEND_GATE_READ is enough for a read, which starts no DMA. */
 static bool dlend_bar_lets(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_gate gate = READ_ONCE(v->gate);
@@ -448,10 +459,10 @@ static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *acce
 }
 
 /*
- * Wait for the gate.  The first trapped access borrows the device, as a page fault does, and waits
+ * Wait at the gate.  The first trapped access borrows the device, as a page fault does, and waits
  * as long.
- * Return: -EAGAIN: try again, and the gate may be shut again; -ETIMEDOUT; -ERESTARTSYS: the VMM
- * dies.
+ * Return: -EAGAIN: try the access again, but the gate may be shut again by then; -ETIMEDOUT;
+ * -ERESTARTSYS: the VMM dies.
  */
 static int dlend_bar_io_wait(struct dlend_vdev *v, bool write)
 {
@@ -462,7 +473,7 @@ static int dlend_bar_io_wait(struct dlend_vdev *v, bool write)
 					      dlend_bar_passable(v), timeout);
 	if (timeout < 0)
 		return timeout;
-	/* Only a device without progress is late. */
+	/* If there was progress, the access waits again, however long it has waited. */
 	if (!dlend_bar_waits(READ_ONCE(v->gate)) || !dlend_bar_overdue(v))
 		return -EAGAIN;
 	atomic64_inc(&v->stat.trapped_timeouts);

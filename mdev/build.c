@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A build (dlend_memory_build() of memory.h) gives one member all windows, in stages:
+ * A build (dlend_memory_build() of memory.h) gives one member all DMA mappings, in stages:
  *
  *	settle	wait until VFIO has unmapped what it is unmapping
  *	find	find RAM where it may have come, and pin it	-> watch.c, scan.c, pin.c
@@ -9,16 +9,17 @@
  *	tell	have the lender map the extents that it lacks	-> map.c
  *
  * All members profit from a build.  Memory that is pinned and mapped already stays so.  When an
- * extent is gone, all lenders that know of it are told.  Only this member's lender is told of new
- * extents; other members that lack them are asked to build, and find them mapped already.
+ * extent is gone, all lenders that may have it mapped are asked to unmap it.  New extents are
+ * mapped by this member's lender only; other members that lack them are made to build
+ * (dlend_members_grow()), and find them mapped in the aperture already.
  *
- * This file also has the operations by which the scan sees the guest, and the looks for RAM
- * outside of builds.
+ * This file also has the operations by which the scan accesses the guest's memory, and the looks
+ * for RAM outside of builds (scan.h).
  *
  * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller builds
  * again.  See ram.h for the locks.
  *
- * Must not know the device's BARs, configuration space or interrupts, nor when windows are wanted.
+ * Must not know the device's BARs, configuration space or interrupts, nor when mappings are wanted.
  */
 #include <linux/delay.h>
 #include <linux/device.h>
@@ -32,7 +33,7 @@
 #include "ram.h"
 #include "trace.h"
 
-/* Guest-physical address bits: KVM gives a guest no more than the host has. */
+/* The most bits of a guest-physical address: KVM gives a guest no more than the host has. */
 #ifdef CONFIG_X86
 #define DLEND_PHYS_BITS	((unsigned int)boot_cpu_data.x86_phys_bits)
 #else
@@ -40,17 +41,17 @@
 #endif
 /*
  * No RAM lies above 64 TiB, whatever the processor could address: a VMM puts RAM as low as it fits.
- * This bounds the walk.
+ * This limits how long a scan takes.
  */
 #define DLEND_PHYS_BITS_MAX	46u
 
-/* Without memory slots the first search is everywhere; later ones go so far above known memory. */
+/* If the memory slots are not known, searches after the first go so far above known memory. */
 #define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
 
-/* The most scans of one build; there is another one only if the last one found RAM. */
+/* The most scans of one build; another scan is made only if the last one has found RAM. */
 #define DLEND_PROBES_MAX	4
 
-/* After a look has found a page, a build searches so much from there on: RAM comes in pieces. */
+/* After a look has found a page, a build searches so many bytes from there on. */
 #define DLEND_FOUND_BYTES	SZ_1G
 
 /* Words and numbers for people */
@@ -58,6 +59,7 @@
 #define DLEND_KIB_SHIFT	10
 #define DLEND_MIB_SHIFT	20
 
+/* Note why a build fails (mem->reason); log the reason, if it is not the last one. */
 static void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...) __printf(2, 3);
 
 static void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
@@ -121,9 +123,9 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 	}
 }
 
-/* The guest, as the scan sees it */
+/* The operations of the scan (struct dlend_scan_ops) */
 
-/* All devices shut their gates until they reach the new RAM, also the device of this build. */
+/* RAM has come.  Shut the gates of all devices until they reach it, also this build's device's. */
 static void dlend_search_tell(struct dlend_memory *mem)
 {
 	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
@@ -131,9 +133,9 @@ static void dlend_search_tell(struct dlend_memory *mem)
 }
 
 /*
- * No device of the VM can reach new RAM yet, and once it is in the pin table, no look finds it: so
- * tell the devices before.  This takes a lock under which dma_unmap waits for pins, so no pin may
- * be under way: the first page is only tried.
+ * No device of the VM can reach new RAM yet, and once the RAM is in the pin table, no look finds
+ * it.  So the gates are shut before.  That takes loss_lock, under which dma_unmap waits for pins;
+ * so no pin may be under way then, and the first page is only tried before.
  */
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {
@@ -186,10 +188,10 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 }
 
 /*
- * Are the device's addresses others than the guest's (a virtual IOMMU)?  Every PC has RAM at
- * address 0, and VFIO has it there if a device's addresses are the guest's.  So they are others if
- * KVM has RAM at 0 and nothing is pinned there.  The answer is also true for a moment while a VMM
- * maps its memory.  Without KVM it is false.
+ * Does the guest have a virtual IOMMU, so that the device's IOVAs are not guest-physical addresses?
+ * Every PC has RAM at address 0, and without a virtual IOMMU a VMM maps that RAM at IOVA 0.  So
+ * there is a virtual IOMMU if KVM has RAM at 0 and nothing could be pinned there.  The answer is
+ * also true for a moment while a VMM maps its memory.  Without KVM it is false.
  */
 static bool dlend_search_translated(struct dlend_memory *mem)
 {
@@ -208,13 +210,13 @@ static const struct dlend_scan_ops dlend_search_ops = {
 
 /* Where RAM may be */
 
-/* Highest address that a guest on this host can have, exclusive. */
+/* Return: end (exclusive) of the guest-physical addresses that a guest on this host can have. */
 static u64 dlend_search_max(void)
 {
 	return 1ULL << min(DLEND_PHYS_BITS, DLEND_PHYS_BITS_MAX);
 }
 
-/* Where the slots are not known: the end (exclusive) of where RAM is looked for. */
+/* Return: end (exclusive) of where searches after the first go if the slots are not known. */
 static u64 dlend_search_near_max(struct dlend_memory *mem)
 {
 	u64 gpa = SZ_4G, last = gpa, next;
@@ -231,7 +233,10 @@ void dlend_memory_rescan(struct dlend_memory *mem)
 	dlend_ram_due(mem->ram, NULL);
 }
 
-/* A scan or a look: in @where; if slots are not known, anywhere, or with @near near known RAM. */
+/*
+ * Prepare a scan or a look that searches in @where; if the slots are not known, everywhere, or with
+ * @near up to DLEND_ABOVE_KNOWN above known RAM.
+ */
 static struct dlend_scan dlend_search_prober(struct dlend_memory *mem,
 					     const struct dlend_ranges *where, bool near)
 {
@@ -245,6 +250,7 @@ static struct dlend_scan dlend_search_prober(struct dlend_memory *mem,
 	};
 }
 
+/* Make one scan, in mem->due or in all slots.  Return: as dlend_scan_run(). */
 static int dlend_search_probe(struct dlend_memory *mem)
 {
 	struct dlend_scan p = dlend_search_prober(mem, &mem->walk, !mem->due.all);
@@ -272,15 +278,15 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 
 	mem->pin_err = 0;
 	mem->how = how;
-	/* This build looks where RAM is due, so it takes that over. */
+	/* This build searches where RAM is due; dlend_memory_build() restores that if it fails. */
 	mutex_lock(&ram->lock);
 	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
 	mutex_unlock(&ram->lock);
 	/*
-	 * Pinning takes seconds, and VFIO tells nothing about memory that is not pinned.  So all
-	 * holes are tried again after something was pinned: some thousand calls, which fail at
+	 * Pinning takes seconds, and VFIO does not say that memory has come in the meantime.  So
+	 * all holes are tried again after something was pinned: some thousand calls, which fail at
 	 * once.
 	 */
 	do {
@@ -300,7 +306,7 @@ void dlend_memory_look(struct dlend_memory *mem)
 	u64 found;
 	int ret;
 
-	/* If a build searches, it tells the devices of new RAM. */
+	/* If a build is searching, the build calls grown() for new RAM. */
 	if (!READ_ONCE(dlend_look_ms) || !mutex_trylock(&ram->search_lock))
 		return;
 	mem->stat.looks++;
@@ -322,8 +328,8 @@ void dlend_memory_look(struct dlend_memory *mem)
 		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);
 		/*
-		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look
-		 * finds it any more: shut all gates now, while no other search can run.
+		 * No device of the VM reaches that RAM.  Once it is pinned, no look finds it any
+		 * more: so shut all gates now, while search_lock is held and no build can pin.
 		 */
 		dlend_members_grow(ram, NULL);
 	}
@@ -390,7 +396,7 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 			   dlend_acks_member(&extent->acks, mem->id) ? "told" : "new");
 }
 
-/* The longest time that a build waits for VFIO to finish, in turns of DLEND_TURN_MS. */
+/* The longest time that a build waits for VFIO to finish unmapping, in units of DLEND_TURN_MS. */
 #define DLEND_SETTLE_TURNS	40u
 
 /* More repairs than this in that time are not caused by firmware. */
@@ -404,8 +410,9 @@ MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may 
 /* Settle, and begin */
 
 /*
- * The most that may be pinned.  VFIO enforces the VMM's memlock limit, but iommufd counts a page
- * once, even if a guest has it at several addresses; and holes in extents use up the window, too.
+ * Return: the most bytes that may be pinned, and that extents may have.  VFIO enforces the VMM's
+ * memlock limit, but iommufd counts a page once, even if a guest has it at several addresses; and
+ * holes in extents use up the aperture, too.
  */
 static u64 dlend_build_most(const struct dlend_memory *mem)
 {
@@ -415,6 +422,10 @@ static u64 dlend_build_most(const struct dlend_memory *mem)
 		   dlend_vmm_lockable(&mem->vmm));
 }
 
+/*
+ * Return: 0; -EAGAIN the member is closed; -ENOTCONN the session is over; -EOPNOTSUPP too many
+ * builds have repaired losses.
+ */
 static int dlend_build_begin(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -450,7 +461,10 @@ static int dlend_build_begin(struct dlend_memory *mem)
 
 /* Find */
 
-/* Wait for another device's build or look, which may take as long as this build. */
+/*
+ * Take build_lock or search_lock.  Another device's build or look may hold it for as long as this
+ * build takes, so give up if this build is to give way.  Return: 0, -EAGAIN, -ENOTCONN.
+ */
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
@@ -480,7 +494,7 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 		dlend_report_probe(mem, err);
 		return err;
 	}
-	/* Lost memory is expected back for some time. */
+	/* Memory that was lost may come back for some time: then this build was too early. */
 	guard(mutex)(&ram->lock);
 	now = dlend_ram_now_ms();
 	missing = dlend_pinned_missing(&ram->pinned, now);
@@ -495,7 +509,10 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 
 /* Part, map, tell */
 
-/* Is the build complete?  If so, have others build that lack new extents. */
+/*
+ * Return: 0: the build is complete, and members that lack new extents were made to build;
+ * -EAGAIN: it is not.
+ */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
 	bool grown = false, translated = dlend_search_translated(mem);
@@ -503,12 +520,12 @@ static int dlend_build_finish(struct dlend_memory *mem)
 	int err = 0;
 
 	mutex_lock(&ram->lock);
-	/* Without any RAM the VMM has not mapped it yet (iommufd), or is going to map it again. */
+	/* No RAM: the VMM has not mapped any yet (iommufd), or is going to map it again. */
 	if (dlend_memory_disturbed(mem) || translated || !ram->pinned.chunks)
 		err = -EAGAIN;
 	else
 		mem->reason[0] = '\0';
-	/* Members that have been told of new RAM build anyway when this build is over. */
+	/* If grown() was called for the other members, they build anyway after this build. */
 	if (!err && !mem->announced)
 		grown = dlend_map_others_due(mem);
 	mutex_unlock(&ram->lock);
@@ -517,6 +534,7 @@ static int dlend_build_finish(struct dlend_memory *mem)
 	return err;
 }
 
+/* Was the extent in no DMA_MAP yet? */
 static bool dlend_build_untold(const struct dlend_extent *extent, u32 unused)
 {
 	return !dlend_acks_any(&extent->acks);
@@ -558,8 +576,8 @@ static int dlend_build_run(struct dlend_memory *mem, u32 how)
 	if (err != -EAGAIN)
 		return err;
 	/*
-	 * The layout has changed.  All pins stay.  Extents that no lender has heard of leave the
-	 * books: the next build may form others.
+	 * The layout has changed.  All pins stay.  Extents that no lender can have mapped leave the
+	 * pin table: the next build may form others.
 	 */
 	guard(mutex)(&mem->ram->lock);
 	dlend_ram_map_kill(mem->ram, dlend_build_untold, 0);
@@ -579,9 +597,9 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 		return err;
 	calls = mem->stat.pin_calls;
 	/*
-	 * If VFIO is still unmapping, or about to call the next device, this build would have to
-	 * give way at once.  So wait, but not for ever: dlend_pin_begin() waits, too, where nothing
-	 * may be pinned yet.
+	 * If VFIO is still unmapping, or about to call dma_unmap for the next device, this build
+	 * would have to give way at once.  So wait, but not for ever: dlend_pin_begin() also waits,
+	 * if nothing may be pinned in its range yet.
 	 */
 	while (turns-- && READ_ONCE(ram->ap) && !dlend_memory_user.stop(mem->v) &&
 	       dlend_pin_unmaps_in_flight(ram->vm))
@@ -589,7 +607,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	err = dlend_build_begin(mem);
 	if (!err) {
 		err = dlend_build_run(mem, how);
-		/* The build was not completed: the next one has to look there. */
+		/* The build was not completed: the next one has to search there again. */
 		if (err)
 			dlend_ram_due(ram, &mem->due);
 		dlend_ranges_clear(&mem->due);

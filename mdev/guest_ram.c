@@ -2,9 +2,10 @@
 /*
  * A vdev and its guest's memory, which comes and goes while the device is borrowed.
  *
- * The VM is watched for new memory (watch.c), for all of its devices.  Now and then each device
- * looks everywhere.  VFIO tells of memory that goes (dma_unmap).  Other devices of the VM share the
- * windows, and tell what they do to them (struct dlend_memory_ops).
+ * New memory slots are noticed by a thread for each VM (watch.c).  Now and then each device also
+ * rescans: a build searches everywhere, for memory that came otherwise.  VFIO calls dma_unmap when
+ * memory goes.  Other devices of the VM share the DMA mappings; their builds and losses call the
+ * ops of this vdev (struct dlend_memory_ops), which are in this file.
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -16,26 +17,26 @@ module_param(rescan_s, uint, 0644);
 MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
 
 /*
- * A build may miss memory that was away for a moment.  This is the time to the first look for such
- * memory; each later look comes after four times as long, up to rescan_s.
+ * A build may miss memory that was away for a moment.  This is the time to the first rescan for
+ * such memory; the time to each later rescan is four times as long, up to rescan_s.
  */
 #define DLEND_GUEST_RESCAN_MIN_MS	100
 #define DLEND_GUEST_RESCAN_FACTOR	4
 
-/* The longest time without progress that a VMM waits until RAM that it plugs in is reached. */
+/* The longest time without progress that a VMM waits until devices reach RAM that it plugs in */
 #define DLEND_GUEST_PLUG_S	10u
 #define DLEND_GUEST_PLUG_MS	(DLEND_GUEST_PLUG_S * MSEC_PER_SEC)
 
-/* Why a BAR that is not borrowed is not reached; and the most bytes of a line in sysfs */
+/* Text of sysfs for a BAR that no borrowed device reaches; and the most bytes of its line */
 #define DLEND_GUEST_PASSED		"passed through by this host, not borrowed"
 #define DLEND_GUEST_PASSED_LINE		128
 
-/* [locked] */
+/* Schedule the next rescan in @ms milliseconds, or in rescan_s if that is sooner. [locked] */
 static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
 {
 	u64 most = (u64)READ_ONCE(rescan_s) * MSEC_PER_SEC;
 
-	/* Never 0, not even while there are no rescans: no factor would make it longer. */
+	/* Never 0, not even if rescan_s is 0: a factor could not make it longer later. */
 	v->rescan_ms = max_t(u64, min_t(u64, ms, most), DLEND_GUEST_RESCAN_MIN_MS);
 	if (v->now.open && most)
 		mod_delayed_work(v->claim.wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
@@ -69,7 +70,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	/* First note that RAM is due, then ask for the build, which looks where it is due. */
+	/* First note that RAM is due everywhere, then ask for the build that searches there. */
 	if (lease)
 		dlend_memory_rescan(dlend_vdev_memory(lease));
 	guard(mutex)(&v->lock);
@@ -90,7 +91,7 @@ static void dlend_guest_rescan_work(struct work_struct *work)
 				    DLEND_GUEST_RESCAN_FACTOR);
 }
 
-/* During the search of a build this does nothing: the build tells of new RAM. */
+/* While a build searches, this does nothing: the build calls grown() for new RAM. */
 void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	bool looks;
@@ -111,7 +112,7 @@ static void dlend_guest_look_work(struct work_struct *work)
 		dlend_memory_look(dlend_vdev_memory(lease));
 }
 
-/* What other devices of the VM, and builds, tell */
+/* The ops of guest memory (struct dlend_memory_ops) */
 
 void dlend_guest_vmm_exits(struct dlend_vdev *v)
 {
@@ -121,7 +122,7 @@ void dlend_guest_vmm_exits(struct dlend_vdev *v)
 		dlend_memory_vmm_exits(dlend_vdev_memory(lease));
 }
 
-/* Shut the gate before memory goes: no access of the guest may begin a DMA into it. */
+/* Shut the gate before mappings go: no access of the guest may start DMA to that memory. */
 static void dlend_guest_unmapping(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -173,13 +174,14 @@ static void dlend_guest_stuck(struct dlend_vdev *v)
 
 static bool dlend_guest_gives_way(struct dlend_vdev *v)
 {
-	/* Without a lease no build is needed. */
+	/* A build without a lease is useless. */
 	return READ_ONCE(v->is.urgent) || !READ_ONCE(v->claim.lease);
 }
 
 /*
- * The VMM's call that has added RAM waits while this is true.  If the device makes no progress, it
- * fails, so that it does not go on, and the guest knows; then it has some time left to stop.
+ * The VMM's call that has added RAM waits while this is true.  If the mappings make no progress for
+ * too long, the device fails, so that it stops and the guest knows; then it gets the same time once
+ * more to stop.
  */
 static bool dlend_guest_behind(struct dlend_vdev *v)
 {
@@ -236,9 +238,12 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 	return dlend_memory_create(v, &v->vfio, lease, &vmm, v->lowmem);
 }
 
-/* What the VMM does to the guest's address space */
+/* VFIO's calls about the guest's address space */
 
-/* A first one at any time; another one only if nothing can have been pinned in the one before. */
+/*
+ * The first address space may come at any time; another one only if nothing can have been pinned in
+ * the one before.
+ */
 int dlend_guest_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
@@ -253,13 +258,13 @@ int dlend_guest_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 	return ret;
 }
 
-/* First let other devices of the VM take over the pins: then iommufd has everything unmapped. */
+/* First hand the pins over to other devices of the VM, as iommufd then has everything unmapped. */
 void dlend_guest_detach_ioas(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
 
-	/* The VMM may ask for that before it has given the device an address space. */
+	/* The VMM may detach before it has attached the device to an address space. */
 	if (lease && READ_ONCE(v->had_space)) {
 		dlend_guest_unmapping(v);
 		dlend_memory_close(dlend_vdev_memory(lease));

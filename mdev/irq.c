@@ -4,11 +4,12 @@
  * handlers of this host signal them when the lender's device fires (dlend_irqs_fired()).
  *
  * No edge is lost.  A VMM exchanges eventfds when the guest masks a vector; an edge that finds no
- * eventfd is kept, and signalled when the next one is set.  Several edges of one vector may become
- * one signal, as in hardware.
+ * eventfd is kept, and signalled when the next eventfd is set.  Several edges of one vector may
+ * become one signal, as in hardware.
  *
- * This file asks the lender for nothing: dlend_irqs_ask() notes what is wanted, and its callers'
- * callers call dlend_vdev_update().
+ * This file does not set interrupts up at the lender: dlend_irqs_ask() notes what is wanted, in
+ * vdev->desired, and the callers of this file's functions call dlend_vdev_update().  The only
+ * message from here is IRQ_UNMASK, for INTx.
  */
 #include <linux/eventfd.h>
 #include <linux/irqbypass.h>
@@ -17,7 +18,10 @@
 #include <dlend/compat.h>
 #include "vdev.h"
 
-/* The lender sets up as many MSI-X vectors at least: guests add them one by one, and ask once. */
+/*
+ * The least number of MSI-X vectors that the lender is asked for.  Guests add vectors one by one,
+ * and so most of them need one request only.
+ */
 #define DLEND_MSIX_STEP		64
 
 unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
@@ -45,10 +49,13 @@ static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 }
 
 /*
- * From the VMM to the lender: what the VMM wants is noted at once, and the worker asks for it.
+ * From the VMM to the lender: what the VMM wants is noted at once, and the worker asks the lender.
  */
 
-/* Want @count vectors, of which @need are used; the gate is shut until they are set up. [locked] */
+/*
+ * Desire @count vectors, @need of which are used.  The caller calls dlend_vdev_update(), which
+ * shuts the gate until they are set up. [locked]
+ */
 static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
 {
 	lockdep_assert_held(&v->lock);
@@ -58,12 +65,12 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
 }
 
 /*
- * From the device to the VMM. irq->lock is held in all of these.
+ * From the device to the VMM.
  */
 
 /*
  * Signal an interrupt, or keep it until that is possible.  INTx is level-triggered: it is signalled
- * once, and then not before the guest has dealt with it.
+ * once, and then not before the guest has unmasked it.  irq->lock is held.
  */
 static void dlend_irqs_signal_vec(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
 {
@@ -77,7 +84,7 @@ static void dlend_irqs_signal_vec(struct dlend_irqs *irq, struct dlend_irq_vec *
 	irq->signalled++;
 }
 
-/* INTx is not masked or disabled any more: signal it if it has come before. */
+/* INTx is not masked or not disabled any more: signal it if one was kept.  irq->lock is held. */
 static void dlend_irqs_signal_kept(struct dlend_irqs *irq)
 {
 	if (irq->vec[0].latched)
@@ -110,9 +117,9 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 
 	spin_lock_irq(&irq->lock);
 	if (irq->live != mode)
-		irq->owed = false;	/* it is not masked after a new set-up */
+		irq->owed = false;	/* the lender has INTx unmasked after a new set-up */
 	irq->live = mode;
-	/* Some may be lost while the number of vectors changes.  One too many does no harm. */
+	/* Interrupts may be lost while vectors are set up anew.  An extra one does no harm. */
 	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
@@ -129,13 +136,13 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, irq.unmask_work);
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	/* The lender keeps INTx masked until it is told.  -ETIMEDOUT: the ring had no room. */
+	/* The lender keeps INTx masked until this message.  -ETIMEDOUT: the link's ring is full. */
 	if (lease && dlend_lease_irq_unmask(lease) == -ETIMEDOUT &&
 	    READ_ONCE(v->irq.live) == DLEND_IRQ_INTX)
 		queue_work(system_highpri_wq, work);
 }
 
-/* KVM has seen the guest's end of interrupt (resample eventfd), or the VMM unmasks by ioctl. */
+/* INTx is unmasked: by KVM at the guest's EOI (resample eventfd), or by an ioctl of the VMM */
 static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 {
 	struct dlend_vdev *v = opaque;
@@ -150,7 +157,7 @@ static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 		irq->owed = irq->owed && !owed;
 	}
 	spin_unlock_irq(&irq->lock);
-	/* The lender waits to hear that the guest has dealt with the interrupt. */
+	/* The lender waits for IRQ_UNMASK, as the guest has dealt with the interrupt. */
 	if (owed)
 		queue_work(system_highpri_wq, &irq->unmask_work);
 }
@@ -166,7 +173,7 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 	spin_unlock_irq(&irq->lock);
 }
 
-/* Is something to be done now: are there no data, or a bool that is true? */
+/* Has the VMM's action to be done now: are there no data, or is @data a bool that is true? */
 static bool dlend_irqs_is_now(const struct vfio_irq_set *hdr, const void *data)
 {
 	return (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) == VFIO_IRQ_SET_DATA_NONE ||
@@ -188,7 +195,10 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 		vfio_virqfd_disable(&v->irq.unmask);
 		return 0;
 	}
-	/* No handler, as it would run under the eventfd's lock, which is taken inside irq->lock. */
+	/*
+	 * Unmask in a thread, not in a handler: a handler would take irq->lock under the eventfd's
+	 * lock, which is taken inside of irq->lock elsewhere.
+	 */
 	return vfio_virqfd_enable(v, NULL, dlend_irqs_intx_unmasked, NULL, &v->irq.unmask, fd);
 }
 
@@ -208,14 +218,14 @@ static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_
 /*
  * Direct interrupts that reach the VM without software of this host.
  *
- * A processor that can post interrupts delivers a device's interrupts to a VM that runs, or notes
- * them for a VM that does not run.  No handler runs here then.  KVM arranges that for each
- * interrupt that is registered with an eventfd that KVM listens to (irq_set_vcpu_affinity()).  If
- * KVM cannot, or the VMM takes the eventfd away, the handler here signals the eventfd.  vdev->lock
- * is held in all of these.
+ * An IOMMU that can post interrupts delivers a device's interrupts to a vCPU that runs, or notes
+ * them for one that does not run.  No handler runs here then.  KVM arranges that for each interrupt
+ * that is registered with an eventfd that KVM listens to, by irq_set_vcpu_affinity().  If KVM
+ * cannot, or the VMM takes the eventfd away, the handler here signals the eventfd.  vdev->lock is
+ * held in all of these.
  */
 
-/* Take a vector back from KVM, before its eventfd goes, until dlend_bypass_offer(). */
+/* Take a vector back from KVM, until dlend_bypass_offer(). To be called before its eventfd goes. */
 static void dlend_bypass_drop(struct dlend_vdev *v, unsigned int vector)
 {
 	struct dlend_irq_vec *vec = &v->irq.vec[vector];
@@ -233,6 +243,7 @@ static void dlend_bypass_drop_all(struct dlend_vdev *v)
 		dlend_bypass_drop(v, i);
 }
 
+/* Offer a vector to KVM, if it has an eventfd and its interrupts come directly. */
 static void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 {
 	struct dlend_irq_vec *vec = &v->irq.vec[vector];
@@ -242,7 +253,7 @@ static void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 	if (!v->irq.bypass || !vec->trigger || vec->producing || v->actual.irq_mode != v->irq.mode)
 		return;
 	virq = dlend_irq_direct_number(v->irq.bypass->direct, vector);
-	/* That fails if two vectors have one eventfd, say: then the handler here signals it. */
+	/* If that fails, as for two vectors with one eventfd, the handler here signals it. */
 	if (virq)
 		vec->producing = !dlend_compat_register_producer(&vec->producer, vec->trigger,
 								 virq);
@@ -267,6 +278,7 @@ void dlend_bypass_end(struct dlend_vdev *v)
  * Modes. v->lock is held in all of these.
  */
 
+/* Drop all vectors and their eventfds, and desire no interrupts. */
 static void dlend_irqs_disable(struct dlend_vdev *v)
 {
 	struct dlend_irqs *irq = &v->irq;
@@ -304,13 +316,13 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	irq->vec = vec;
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
-	/* INTx has fired while the VMM had it not set up. */
+	/* INTx has fired before the VMM has set it up. */
 	vec->latched = irq->mode == DLEND_IRQ_INTX && irq->owed;
 	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
-/* Have the lender set up vectors, so that @used of them work. */
+/* Desire enough vectors from the lender that the first @used work, and some spare ones. */
 static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 {
 	u32 least = index == VFIO_PCI_MSIX_IRQ_INDEX ? DLEND_MSIX_STEP : 1;
@@ -321,17 +333,18 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	if (v->desired.irq_mode == mode) {
 		used = max(used, v->irq_need);
 		if (used <= v->desired.irq_count) {
-			/* A later set-up that finds fewer vectors still needs as many. */
+			/* There are enough; a later set-up that gets fewer needs so many. */
 			v->irq_need = used;
 			return;
 		}
 	}
 	count = max_t(u32, least, roundup_pow_of_two(used));
 	if (index == VFIO_PCI_MSI_IRQ_INDEX)
-		used = count;		/* MSI has powers of two only */
+		used = count;		/* MSI has a power of two of vectors, or none */
 	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
+/* Return: a reference on the eventfd; NULL for a negative @fd; or ERR_PTR. */
 static struct eventfd_ctx *dlend_irqs_eventfd(s32 fd)
 {
 	return fd >= 0 ? eventfd_ctx_fdget(fd) : NULL;
@@ -386,7 +399,7 @@ static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *h
 	return ret;
 }
 
-/* The VMM fires an interrupt itself: for tests, or one that it has held back. */
+/* Signal vectors as the VMM asks: for its tests, or for interrupts that it has held back. */
 static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
 {
 	struct dlend_irqs *irq = &v->irq;
@@ -490,7 +503,10 @@ int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *d
 	return -EINVAL;
 }
 
-/* Return: vectors, from the first on, that those in use need if @hdr's are left out. [locked] */
+/*
+ * Return: number of vectors, from the first on, that are needed if those of @hdr are left out: the
+ * highest other vector that has an eventfd, plus 1. [locked]
+ */
 static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
 {
 	unsigned int i = v->irq.nvec;

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Guest RAM in both IOMMUs: pinned chunks form extents, extents get slots in this node's aperture
- * and are mapped there, and the lenders are told.
+ * and are mapped there, and the lenders map them for their devices.
  *
- * A slot must not be used for other memory while a lender may still map its offsets: the device
- * would write into that memory.  So the slot of an extent that leaves the pin table goes into
- * quarantine.  It is free when each lender that was told of the extent has acknowledged that it is
- * gone, or has its device back.  If a lender never says so, the slot stays in quarantine until the
- * session ends, because the lender's device may still use it; other members that need that memory
- * get new slots.  If a VM gives back one device and keeps another one, the first can still reach
- * the same VM's memory until its lender has answered.
+ * A slot must not be used for other memory while a lender may still have its offsets mapped: the
+ * device would write into that memory.  So the slot of an extent that leaves the pin table goes
+ * into quarantine.  The slot is free when each lender that may have the extent mapped has
+ * acknowledged DMA_UNMAP, or has its device back.  If a lender never does, the slot stays in
+ * quarantine until the session ends, because the lender's device may still use the slot; other
+ * members that need that memory get new slots.  If a VM gives back one device and keeps another
+ * one, the first device can still reach the same VM's memory until its lender has answered.
  *
  * All this is the same on the link of a node to itself, where notifiers of the aperture take the
  * place of the NTB's IOMMU.
  *
- * Lenders are told by DMA_MAP and DMA_UNMAP, with a few extents in each message.  As soon as an
- * extent is in a DMA_MAP, its lender may have it, even if the message fails (pinned.h).
+ * The messages to lenders are DMA_MAP and DMA_UNMAP, with a few extents in each.  As soon as an
+ * extent is in a DMA_MAP, the lender may have it mapped, even if the message fails (struct
+ * dlend_acks).
  *
  * Losses of RAM are here, too: dma_unmap, the end of a link, a fence, a build that is undone.  None
  * of these waits for a peer.
@@ -63,7 +64,10 @@ static bool dlend_ram_map_continues(const struct dlend_chunk *chunk, const struc
 	       next->pfn == chunk->pfn + chunk->npages;
 }
 
-/* Map @chunk, with those that follow it contiguously.  @gpa (out): where to go on. */
+/*
+ * Map @chunk, together with those that follow it contiguously.  @gpa (out): end of what was mapped.
+ * Return: 0 or an error of the aperture.
+ */
 static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u64 *gpa)
 {
 	struct dlend_extent *extent = chunk->extent;
@@ -102,8 +106,9 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 }
 
 /*
- * Map the next chunk that is not mapped, with those that follow it contiguously in both address
- * spaces.  Return: 1 go on; 0 all is mapped; -ENOSPC the aperture is full; or another error.
+ * Map the first chunk from *@gpa on that is not mapped, together with those that follow it
+ * contiguously in both address spaces.  Return: 1: call again; 0: all is mapped; -ENOSPC the
+ * aperture is full; or another error.
  */
 static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
 {
@@ -123,7 +128,10 @@ static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm
 	return err ?: 1;
 }
 
-/* Chunks that left the pin table, by address, leave the aperture: one flush for each run. */
+/*
+ * Unmap chunks that have left the pin table, in the aperture.  @out has them by address; each
+ * contiguous run is unmapped and flushed by one call.
+ */
 static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 {
 	struct dlend_chunk *chunk, *next;
@@ -146,8 +154,8 @@ static void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 }
 
 /*
- * Extents that left the pin table leave the aperture: unmapped and flushed when it returns.  Slots
- * that no lender has heard of are free.  The others are in quarantine, and their extents in
+ * Unmap and flush dead extents in the aperture.  Slots of extents that no lender can have mapped
+ * are freed, and the extents with them.  The other slots go into quarantine, and their extents to
  * ram->dead.
  */
 static void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
@@ -230,7 +238,10 @@ int dlend_map_new(struct dlend_memory *mem)
 
 /* Messages to lenders */
 
-/* The next extent that may need such news, after @extent (NULL: the first one), or NULL. */
+/*
+ * Go through the extents that a kind of message may be about: dead ones, or those of the pin table.
+ * @extent: the last one; NULL: begin.  Return: the next one, or NULL.
+ */
 static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_change change,
 					    struct dlend_extent *extent)
 {
@@ -242,7 +253,7 @@ static struct dlend_extent *dlend_tell_next(struct dlend_ram *ram, enum dlend_ch
 	return list_is_last(&extent->node, &ram->dead) ? NULL : list_next_entry(extent, node);
 }
 
-/* Put at most @max extents that need such news into a message.  Return: how many. */
+/* Enter at most @max extents for which such a message is due in @dma.  Return: how many. */
 static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_change change,
 			  struct dlend_p_dma *dma,
 			  u32 max)
@@ -264,7 +275,11 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_change change,
 	return count;
 }
 
-/* The message was answered, or failed.  Its extents are marked, and still where they were. */
+/*
+ * Note in the extents of a message whether it was done (@ok).  They are those with acks.asked, and
+ * still where they were, as build_lock is held since dlend_tell_ask().  Free dead extents that no
+ * lender can have mapped now.
+ */
 static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_change change, bool ok)
 {
 	struct dlend_extent *extent = dlend_tell_next(ram, change, NULL), *next;
@@ -277,8 +292,8 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_change c
 }
 
 /*
- * Send one message to the lender of member @id, if it needs such news.
- * Return: how many extents it was about, or an error.
+ * Send one message with at most @max extents to the lender of member @id, if one is due.
+ * Return: how many extents it had; 0: no message was due; or an error.
  */
 static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_change change, u32 max)
 {
@@ -290,7 +305,7 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_change chan
 	lockdep_assert_held(&ram->build_lock);
 	mutex_lock(&ram->lock);
 	mem = ram->member[id];
-	/* A closed lease is being returned: its lender need not be told. */
+	/* The lease of a closed member is being returned: the lender needs no message. */
 	if (mem && mem->closed)
 		mem = NULL;
 	if (mem && !ram->ap) {
@@ -313,8 +328,8 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_change chan
 	if (!err)
 		dlend_members_progress(ram);
 	/*
-	 * The lender does not have it: perhaps it never got the DMA_MAP.  If the message was about
-	 * one extent only, that extent is unmapped, and no more was asked for.
+	 * -ENOENT of DMA_UNMAP: the lender has not mapped an extent; perhaps it never got the
+	 * DMA_MAP.  If the message had one extent only, the lender has it unmapped, as wanted.
 	 */
 	if (err == -ENOENT && count == 1 && change != DLEND_CHANGE_NEW)
 		err = 0;
@@ -323,14 +338,14 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_change chan
 	return err ?: count;
 }
 
-/* Tell the lender of member @id all such news. */
+/* Send messages of a kind to the lender of member @id until none is due.  Return: 0 or an error. */
 static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_change change)
 {
 	int ret;
 
 	do {
 		ret = dlend_tell_some(ram, id, change, DLEND_DMA_PER_MSG);
-		/* The lender does not have one of them: ask for each by itself to see which. */
+		/* The lender has not mapped one of the extents: send one by itself, then go on. */
 		if (ret == -ENOENT && change != DLEND_CHANGE_NEW)
 			ret = dlend_tell_some(ram, id, change, 1);
 	} while (ret > 0);
@@ -338,8 +353,8 @@ static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_change chang
 }
 
 /*
- * Tell every member's lender of all extents that are gone.  Return: 0, or an error of the messages
- * for @mem (NULL: for any member): a build fails only if its own lender could not be told.
+ * Have every member's lender unmap all dead extents.  Return: 0, or an error of the messages for
+ * @mem (NULL: for any member): a build fails only if the messages to its own lender fail.
  */
 static int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
 {
@@ -364,7 +379,7 @@ int dlend_map_part(struct dlend_memory *mem)
 	mutex_lock(&ram->lock);
 	torn = dlend_pinned_torn(&ram->pinned);
 	mutex_unlock(&ram->lock);
-	/* Only builds add chunks, and this is one.  So nothing more is torn than just now. */
+	/* Only builds add chunks, and this is the only one: so @torn stays true or false. */
 	if (torn)
 		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
@@ -408,7 +423,7 @@ static void dlend_tell_work(struct work_struct *work)
 	mutex_lock(&ram->build_lock);
 	err = dlend_tell_gone(ram, NULL);
 	mutex_unlock(&ram->build_lock);
-	/* This is harmless: the slots stay in quarantine, and the next build tells the lender. */
+	/* This is harmless: the slots stay in quarantine, and the next build tries again. */
 	if (err && err != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(ram->session.link),
 				     "lender did not unmap guest memory (%d): window space stays reserved until it does\n",
@@ -418,24 +433,28 @@ static void dlend_tell_work(struct work_struct *work)
 
 /* Losses of RAM: dma_unmap, the end of the link, a fence, a build that is undone */
 
-/* A worker takes and unpins at most this much at once, because dma_unmap waits for all of it. */
+/* down_work takes and unpins at most this much at once, because dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
 
-/* Split chunks at the edges of @gpa..@last.  Return: may some of it come back? */
+/* Split chunks at the edges of @gpa..@last.  Return: may some of the range come back? */
 static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 {
-	/* Everything: an address space goes, or a device with all that it has pinned. */
+	/* An address space goes, or a device that is closed with all that it has pinned. */
 	if (!gpa && last == U64_MAX)
 		return true;
 	guard(mutex)(&ram->lock);
-	/* VFIO's mappings end there, and the memory beside them stays. */
+	/* VFIO's mappings end at these edges, and the memory beyond them stays. */
 	dlend_pinned_split(&ram->pinned, gpa);
 	if (last != U64_MAX)
 		dlend_pinned_split(&ram->pinned, last + 1);
 	return dlend_pinned_returns(&ram->pinned, gpa, last);
 }
 
-/* Take chunks out of pin table and aperture, to be unpinned.  Return: were there any? */
+/*
+ * Take the chunks of a range out of the pin table and the aperture, and queue them to be unpinned.
+ * @returns: the memory may come back: running builds give way, and empty extents stay.
+ * Return: true if there was a chunk, or a pin under way.
+ */
 static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns)
 {
 	struct dlend_chunk *chunk;
@@ -446,9 +465,9 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	guard(mutex)(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
 	hit = dlend_pinned_lose(&ram->pinned, gpa, last, dlend_ram_now_ms(), &out);
-	/* Pages that are being pinned will be in the pin table soon, or given up. */
+	/* Pages that are being pinned may be in the pin table soon: the caller comes back then. */
 	hit |= dlend_pin_in_flight(ram->vm, NULL, gpa, last);
-	/* A chunk that could not be split has gone as a whole; the guest still has the rest. */
+	/* A chunk that could not be split has gone as a whole: its other part is pinned anew. */
 	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
 	if (hit && returns)
@@ -471,7 +490,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 
 	guard(mutex)(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
-	/* Before the loss: no guest may begin a DMA into windows that are going. */
+	/* Before the loss: no guest may start DMA to memory whose mappings are going. */
 	if (returns)
 		dlend_members_shut(ram);
 	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
@@ -496,7 +515,7 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return;
-	/* iommufd says "everything" in this way. */
+	/* iommufd means everything by that. */
 	if (!gpa && size == U64_MAX)
 		last = U64_MAX;
 	dlend_pin_unmap_note(vm, gpa, last, true);
@@ -506,7 +525,7 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	dlend_pin_unmap_note(vm, gpa, last, false);
 	if (!hit)
 		return;
-	/* The VMM has waited for so long. */
+	/* The VMM has waited for so long, with its big lock held. */
 	us = ktime_us_delta(ktime_get(), since);
 	guard(mutex)(&mem->ram->lock);
 	mem->stat.unmaps++;
@@ -538,7 +557,7 @@ void dlend_loss_undo(struct dlend_memory *mem)
 		dlend_ram_queue(ram, &ram->tell_work);
 }
 
-/* Everything */
+/* A fence, and the end of the link */
 
 bool dlend_memory_fence(struct dlend_memory *mem)
 {
@@ -554,7 +573,7 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 		return true;
 	mem->fenced = true;
 	dlend_ram_disturb(ram);
-	/* All RAM leaves the aperture; it stays pinned, and extents keep their slots. */
+	/* Unmap all RAM in the aperture; it stays pinned, and extents keep their slots. */
 	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
 		if (extent->slot)
 			dlend_slot_unmap(extent->slot, 0, extent->size);
@@ -573,7 +592,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	guard(mutex)(&ram->lock);
 	if (!ram->ap)
 		return;
-	/* Slots that lenders were told of are in quarantine, which a new session ends. */
+	/* Slots that lenders may have mapped are in quarantine now, which the next session ends. */
 	dlend_ram_map_kill_all(ram);
 	WRITE_ONCE(ram->ap, NULL);
 	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->pinned.pinned_bytes,
@@ -588,7 +607,7 @@ static void dlend_loss_down_work(struct work_struct *work)
 	LIST_HEAD(out);
 
 	mutex_lock(&ram->build_lock);
-	/* Take and unpin some of the chunks, none of which is in an extent, until there is none. */
+	/* Take and unpin some of the chunks, which all are loose, until there is none. */
 	do {
 		mutex_lock(&ram->lock);
 		chunk = dlend_pinned_find(&ram->pinned, 0);

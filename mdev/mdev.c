@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dlend-mdev: borrowed devices as mediated devices, for guests.  Each offer is an mdev parent with
- * one type, by its class code.  This file has the mdev driver, and the attributes and numbers of a
- * mediated device.
+ * one type, which depends on the device's class code.  This file has the mdev driver, and the sysfs
+ * attributes and debugfs files of a mediated device.
  *
  * An administrator makes settings (clique, identity, prepin, lowmem) before a VM uses the device.
- * They are attributes of the mdev itself, as mdevctl writes the attributes of a definition there,
- * by their names.  The folder "dlend" shows the results.
+ * Settings are attributes in the mdev's own sysfs folder, because that is where mdevctl writes the
+ * attributes of a definition.  Attributes that show the device's state are in the folder "dlend"
+ * below that.
  *
  * This file must not know how offers arrive, nor how a device is borrowed.
  */
@@ -29,10 +30,10 @@
 #define DLEND_LOWMEM_MAX	BIT_ULL(32)
 
 /**
- * struct dlend_mdev_parent - an offer, as mdev sees it; drvdata of the offer's device
- * @offer: the offer; this structure is in its memory, as @type is a kobject, and may live
- *	until the last reference on the device of the offer is gone
- * @types: mdev's list of types
+ * struct dlend_mdev_parent - an offer as an mdev parent; drvdata of the offer's device
+ * @offer: offer.  This structure is freed with the offer's device (dlend_offer_zalloc()), because
+ *	@type is a kobject, and may live as long as that device
+ * @types: array of types, as mdev_register_parent() wants it
  * @type: the type in @types
  * @parent: mdev's part
  */
@@ -47,10 +48,13 @@ struct dlend_mdev_parent {
 
 static const char * const dlend_prepin_words[] = { "bme", "open" };
 
-/* DLEND_CFG_CLIQUE_NONE, DLEND_CLIQUE_AUTO, DLEND_CLIQUE_ALWAYS */
+/* Words for DLEND_CFG_CLIQUE_NONE (-1), DLEND_CLIQUE_AUTO (-2), DLEND_CLIQUE_ALWAYS (-3) */
 static const char * const dlend_clique_words[] = { "none", "auto", "always" };
 
-/* A setting cannot change while a VM has the device open, as the guest may rely on it. */
+/*
+ * Set *@setting to *@value, @size bytes, unless a VM has the device open, as its guest may rely on
+ * the old value.  Return: 0, -EBUSY.
+ */
 static int dlend_setting_change(struct dlend_vdev *v, const struct device_attribute *attr,
 				void *setting, const void *value, size_t size)
 {
@@ -138,7 +142,7 @@ static ssize_t prepin_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%s\n", dlend_prepin_words[v->prepin]);
 }
 
-/* May change while a VM has the device open: it counts when the device is opened next. */
+/* This setting may change while a VM has the device open: it is read at the next open only. */
 static ssize_t prepin_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t count)
 {
@@ -201,7 +205,7 @@ static const struct attribute_group dlend_setting_group = {
 	.attrs = dlend_setting_attrs,
 };
 
-/* The results: the folder "dlend" */
+/* The state: the folder "dlend" */
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -233,7 +237,7 @@ static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(interrupts);
 
-/* Numbers of the lease in use; all 0 if there is none. */
+/* Return: numbers of the lease in use; all 0 if there is no lease. */
 static struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
@@ -272,8 +276,8 @@ static ssize_t rescan_store(struct device *dev, struct device_attribute *attr, c
 static DEVICE_ATTR_WO(rescan);
 
 /*
- * A read gives what the guest sees while a VM has the device open, and else the setting.  A write
- * changes the setting.
+ * dlend/clique: while a VM has the device open, a read gives the clique that the guest sees, and
+ * otherwise the setting.  A write changes the setting.
  */
 static ssize_t shown_clique_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -476,7 +480,10 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	v->claim.dev = &mdev->dev;
 	export_guid(v->claim.vm, &mdev->uuid);
 	v->claim.offer = p->offer;
-	/* Until the vdev is released, as a lease may be returned after the mdev was removed. */
+	/*
+	 * The vdev has these two references until dlend_vfio_release(), as a lease may be returned
+	 * after the mdev was removed.
+	 */
 	get_device(&mdev->dev);
 	get_device(dlend_offer_dev(p->offer));
 	ret = dlend_offer_claim(p->offer, &v->claim, why);
@@ -508,7 +515,7 @@ put_vfio:
 	return ret;
 }
 
-/* Waits until user space has closed the device; VFIO asks for that by the request eventfd. */
+/* Waits until user space has closed the device, for which VFIO calls dlend_vfio_request(). */
 static void dlend_mdev_remove(struct mdev_device *mdev)
 {
 	struct dlend_vdev *v = dev_get_drvdata(&mdev->dev);
@@ -526,7 +533,7 @@ static unsigned int dlend_mdev_available(struct mdev_type *type)
 	return dlend_offer_available(container_of(type, struct dlend_mdev_parent, type)->offer);
 }
 
-/* The clique is the offer's; the setting of a mediated device comes before it. */
+/* Shows the lender's clique; the setting of a mediated device overrides it, if it is not auto. */
 static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
 {
 	struct dlend_mdev_parent *p = container_of(type, struct dlend_mdev_parent, type);
@@ -577,7 +584,10 @@ static int dlend_mdev_appeared(struct dlend_offer *offer)
 	return ret;
 }
 
-/* Have udev start the mdevs that are defined for the offer, as after mdev_register_parent(). */
+/*
+ * The offer is free again: have udev start the mdevs that are defined for it, by the same event
+ * that mdev_register_parent() sends.
+ */
 static void dlend_mdev_freed(struct dlend_offer *offer)
 {
 	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
@@ -594,7 +604,7 @@ static void dlend_mdev_vanishes(struct dlend_offer *offer)
 		return;
 	mdev_unregister_parent(&p->parent);
 	dev_set_drvdata(dlend_offer_dev(offer), NULL);
-	/* Work of the offer may still use the removed vdev, and the operations of its claim. */
+	/* Wait for work of the offer that still uses a removed vdev and its dlend_claim_ops. */
 	dlend_offer_flush(offer);
 }
 

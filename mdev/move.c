@@ -3,22 +3,24 @@
  * A VM moves from one host to another, and its device stays where it is: VFIO's migration states.
  *
  * The VMM on the old host stops the VM (STOP), and reads some kilobytes (STOP_COPY).  The VMM on
- * the new host writes them (RESUMING) before the VM runs there.  They say how the guest sees the
- * device, and hold a token that shows to the lender whose VM this is.  The worker on each host does
- * the rest with the lender, step by step:
+ * the new host writes these bytes (RESUMING) before the VM runs there.  They say how the guest sees
+ * the device, and have a token by which the lender knows that the new host has this VM.  The worker
+ * on each host makes the requests to the lender, step by step:
  *
- *   RUNNING -> RUNNING_P2P	the lender is asked to stop the device
- *   RUNNING_P2P -> STOP	wait until the lender has done that; this never fails
- *   STOP -> STOP_COPY		hand the device over.  A move can be refused here: the VM goes on
+ *   RUNNING -> RUNNING_P2P	have the worker ask the lender to stop the device
+ *   RUNNING_P2P -> STOP	wait until the lender has stopped it; after a time-out go on all the
+ *				same: the next transition fails then
+ *   STOP -> STOP_COPY		hand the device over.  This can fail: the VM goes on here
  *   STOP -> RESUMING		(new host) prepare: pin and map the VM's memory as that comes
- *   write()			(new host) the last byte: is all prepared?  If not, the VM goes on
- *				where it was
+ *   write()			(new host) the last byte: wait until all is prepared.  If that
+ *				fails, the VM goes on at the old host
  *   STOP -> RUNNING_P2P	(new host) take the device over
- *   RUNNING_P2P -> RUNNING	the device transfers again.  All of the VM's devices are here by
- *				then, and this one first gets access to those that it shall reach
+ *   RUNNING_P2P -> RUNNING	the device does DMA again.  All of the VM's devices are here by
+ *				then, and before it begins, the device gets access to those of them
+ *				that it shall reach
  *
- * All that is done only if the device's attribute move_to names a node.  Otherwise a pause stops no
- * device, and a VMM that saves its VM is refused.
+ * All this happens only if the device's attribute move_to names a node.  Otherwise a pause of the
+ * VM stops no device, and STOP_COPY fails.
  */
 #include <linux/anon_inodes.h>
 #include <linux/crc32.h>
@@ -45,10 +47,11 @@
 #define DLEND_MOVE_PREPARE_MS	120000
 
 /*
- * struct dlend_move_file - a file that the VMM reads or writes
- * @v: vdev, referenced.  If @v->move.file is another file, the VMM has left the migration state
- *	that this one belongs to, and cannot use it any more
- * @length: bytes in @buf; both under @v->move.lock
+ * struct dlend_move_file - a file that the VMM reads or writes; freed when the VMM closes it
+ * @v: vdev, with a reference.  If @v->move.file is not this file, the VMM has left the migration
+ *	state that this file belongs to, and cannot use the file any more
+ * @length: bytes of the stream that are in @buf; under @v->move.lock
+ * @buf: the stream (move_stream.h); under @v->move.lock
  */
 struct dlend_move_file {
 	struct dlend_vdev *v;
@@ -56,7 +59,7 @@ struct dlend_move_file {
 	u8 buf[DLEND_MOVE_MAX];
 };
 
-/* Say in the log why the VM stays where it is. */
+/* Log why the VM stays where it is.  Return: @err */
 #define dlend_move_err(v, err, fmt, ...) ({						\
 	dev_err_ratelimited(dlend_vdev_dev(v), "the VM does not move: " fmt "\n",	\
 			    ##__VA_ARGS__);						\
@@ -64,17 +67,23 @@ struct dlend_move_file {
 })
 
 /*
- * Has a borrowed disk's controller commands that have not ended?
+ * Outstanding commands of a borrowed disk's controller.
  *
- * The lender only sees whether the controller is silent.  This host reaches its registers and the
- * guest's memory, and outstanding.c knows what these mean.
+ * The lender only sees whether the controller is silent.  This host can read the controller's
+ * registers, through the window, and the guest's memory; outstanding.c judges what is read.
  */
 
-/* A VMM waits with its big lock held, as long as a lender waits for silence. */
+/* The VMM waits with its big lock held, at most as long as a lender waits for silence. */
 #define DLEND_ENDING_WAIT_US	USEC_PER_SEC
 #define DLEND_ENDING_LOOK_US	(5 * USEC_PER_MSEC)
 
-/* @kind: NULL for NVMe */
+/*
+ * A controller that is asked for outstanding commands.
+ * @r: access to @regs, for outstanding.c
+ * @v: vdev
+ * @kind: type of the controller; NULL: NVMe
+ * @regs: mapping of the registers in the window
+ */
 struct dlend_ending {
 	struct dlend_registers r;
 	struct dlend_vdev *v;
@@ -109,13 +118,16 @@ static u32 dlend_ending_register(const struct dlend_registers *r, u32 offset)
 	return readl(container_of_const(r, struct dlend_ending, r)->regs + offset);
 }
 
-/* Return: is it certain that a command has not ended? */
+/* Return: is a command certainly outstanding? */
 static bool dlend_ending_busy(const struct dlend_ending *e)
 {
 	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
 }
 
-/* Wait until commands have ended.  Return: is it certain that one has not ended in time? */
+/*
+ * Wait until no command is certainly outstanding, for a second at most.  Return: true if one still
+ * is; false also if the device is no disk that is known here, or has no lease.
+ */
 static bool dlend_ending_await(struct dlend_vdev *v)
 {
 	const struct dlend_outstanding *kind = dlend_outstanding_of(v->info.class);
@@ -145,12 +157,12 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 
 /* The VM stands still, or goes on */
 
-/* The VM is here without its device. @fmt: why, appended to the message. [locked] */
+/* Make the device fail, as the VM is here without it. @fmt: why, appended. [locked] */
 #define dlend_move_lost(v, fmt, ...)							\
 	dlend_condition_fail(v, true, "the VM cannot go on with it on this host" fmt,	\
 			     ##__VA_ARGS__)
 
-/* The VM stands still.  If it is not to move, its device is not stopped. */
+/* The VM stands still: have the worker stop the device, if move_to names a node. */
 static void dlend_move_stand_still(struct dlend_vdev *v)
 {
 	bool busy = READ_ONCE(v->desired.move_to) != DLEND_NODE_NONE &&
@@ -162,7 +174,7 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 		return;
 	v->move.why[0] = 0;
 	if (busy) {
-		/* The device works on, and loses nothing: the VM stays. */
+		/* The device is not stopped, so no work is lost; dlend_move_may_go() fails later */
 		snprintf(v->move.why, sizeof(v->move.why),
 			 "it still has commands to end, a second after its guest had stopped: try again when it has less to do");
 		return;
@@ -172,7 +184,7 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 	dlend_vdev_update(v);
 }
 
-/* The VM goes on. */
+/* The VM goes on: if the device was stopped, have the worker let it go on. */
 static void dlend_move_go_on(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -195,7 +207,7 @@ static void dlend_move_await(struct dlend_vdev *v)
 
 /* The old host */
 
-/* [locked] */
+/* Describe the device as this host has it.  Return: 0 or -ENOMEM. [locked] */
 static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *device)
 {
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
@@ -213,22 +225,22 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
 }
 
 /*
- * Would the guest still get INTx after a move?  QEMU (11.1) tells KVM where INTx goes when the
+ * Would the guest still get INTx after a move?  QEMU (11.1) sets up in KVM where INTx goes when the
  * guest sets its chipset up, but not when QEMU loads that chipset's state: on the other host KVM
- * would raise a wrong line.  [locked]
+ * would raise a wrong line.  Return: 0, -EPERM. [locked]
  */
 static int dlend_move_intx_may_go(struct dlend_vdev *v)
 {
 	const struct dlend_irqs *irq = &v->irq;
 
-	/* A VMM that passes INTx on by itself unmasks it by calls, and not by KVM's eventfd. */
+	/* If the VMM itself injects INTx, it unmasks INTx by ioctls, and not by KVM's eventfd. */
 	if (!v->claim.lease || irq->mode != DLEND_IRQ_INTX || !irq->unmask || irq->disabled)
 		return 0;
 	return dlend_move_err(v, -EPERM,
 			      "its guest has it interrupt by INTx, which QEMU does not pass on after a move; start the VM with x-no-kvm-intx=on at this device, as \"dlend migrate --prepare\" writes it");
 }
 
-/* May the VM go?  If not, say why. [locked] */
+/* May the device move?  If not, log why.  Return: 0 or -errno. [locked] */
 static int dlend_move_may_go(struct dlend_vdev *v)
 {
 	if (v->desired.move_to == DLEND_NODE_NONE)
@@ -246,6 +258,7 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 	return dlend_move_intx_may_go(v);
 }
 
+/* Hand the device over, and write the stream to @f.  Waits for the lender.  Return: 0 or -errno. */
 static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 {
 	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
@@ -277,7 +290,10 @@ static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 
 /* The new host */
 
-/* Is this mediated device made from the device in @image, and shown in the same way? [locked] */
+/*
+ * Load the configuration space of @image, if this mediated device is made from the same device, and
+ * shown to the guest in the same way.  Return: 0 or -errno. [locked]
+ */
 static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_image *image)
 {
 	const struct dlend_move_device *its = &image->device;
@@ -306,13 +322,17 @@ static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_imag
 	return 0;
 }
 
+/* Is the standby prepared, or will it not be? */
 static bool dlend_move_prepared(struct dlend_vdev *v)
 {
 	return READ_ONCE(v->is.ready) || READ_ONCE(v->now.refused) || READ_ONCE(v->now.failed) ||
 	       !READ_ONCE(v->now.open);
 }
 
-/* Wait until the VM could go on here, and ask whether the lender agrees: later it is too late. */
+/*
+ * Wait until the standby is prepared, and ask the lender whether it may take the device over.  Now
+ * the VM can still go on at the old host.  Return: 0 or -errno.
+ */
 static int dlend_move_ask(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
@@ -320,7 +340,7 @@ static int dlend_move_ask(struct dlend_vdev *v)
 	int ret = -EBUSY;
 
 	mutex_lock(&v->lock);
-	/* Try again: it may have been too early, or a link was lost for a while. */
+	/* If the standby was refused or has failed, that may have been too early: try again. */
 	v->now.refused = false;
 	dlend_condition_clear(v);
 	dlend_vdev_update(v);
@@ -338,7 +358,7 @@ static int dlend_move_ask(struct dlend_vdev *v)
 	return ret ? dlend_move_err(v, ret, "this host cannot take its device over: %s", why) : 0;
 }
 
-/* The whole stream has come. */
+/* The whole stream has come: check it, and wait until this host can take over. */
 static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file *f)
 {
 	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
@@ -359,21 +379,21 @@ static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file
 	return !ret && image->leased ? dlend_move_ask(v) : ret;
 }
 
-/* The VM runs here: act on what the guest has set in configuration space. [locked] */
+/* The VM runs here now: act on what the guest has set in configuration space. [locked] */
 static void dlend_move_begin(struct dlend_vdev *v)
 {
 	v->now.coming = false;
 	v->move.has_token = false;
 	v->desired.taken = false;
 	v->desired.bme = dlend_cfg_mastering(&v->cfg);
-	/* The build may have looked before all of the VM's memory had come. */
+	/* The last build may have searched before all of the VM's memory had come. */
 	v->desired.rescan++;
 	if (v->desired.bme)
 		v->bme_at = ktime_get();
 	dlend_vdev_update(v);
 }
 
-/* The VM goes on here. */
+/* The VM that was to come goes on here: have the worker take the device over, and wait for that. */
 static void dlend_move_take(struct dlend_vdev *v)
 {
 	struct dlend_lease *before = NULL;
@@ -384,7 +404,7 @@ static void dlend_move_take(struct dlend_vdev *v)
 		/* The VM may run before its device is here: accesses wait at the gate. */
 		dlend_vdev_update(v);
 	} else {
-		/* The lease was lost after that, or the VM has come without its device. */
+		/* The lease was lost since the token came, or the VM had none on the old host. */
 		if (v->move.has_token)
 			dlend_move_lost(v, ": the link to its lender was lost");
 		before = dlend_ended_give_up(v);
@@ -456,7 +476,10 @@ static const struct file_operations dlend_move_fops = {
 	.release = dlend_move_release,
 };
 
-/* @flags: O_RDONLY, O_WRONLY.  Context: vdev->move.lock. */
+/*
+ * Make a file that the VMM reads the stream from (@flags O_RDONLY: with the stream, as the device
+ * is handed over) or writes the stream to (O_WRONLY).  Context: vdev->move.lock is held.
+ */
 static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 {
 	struct dlend_move_file *f __free(kvfree) = kvzalloc_obj(*f);
@@ -484,6 +507,7 @@ static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 
 /* States */
 
+/* A VM is to come: return the lease in use, if any, and have the worker prepare a standby. */
 static void dlend_move_expect(struct dlend_vdev *v)
 {
 	struct dlend_lease *before __free(dlend_lease_put) = NULL;
@@ -503,7 +527,10 @@ static void dlend_move_expect(struct dlend_vdev *v)
 #define DLEND_MOVE_IS(from, to)		\
 	DLEND_MOVE_ARC(VFIO_DEVICE_STATE_##from, VFIO_DEVICE_STATE_##to)
 
-/* Context: vdev->move.lock. Return: a file for the VMM, NULL, or ERR_PTR: the state stays. */
+/*
+ * Make one transition between migration states.  Context: vdev->move.lock is held.
+ * Return: a file for the VMM; NULL: none; ERR_PTR: it has failed, and the state stays.
+ */
 static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 {
 	switch (DLEND_MOVE_ARC(from, to)) {
@@ -538,7 +565,10 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 	return ERR_PTR(-EINVAL);
 }
 
-/* Until the VM runs, its device begins nothing.  A file is of use in one state only. */
+/*
+ * Note a new migration state.  Until the VM runs, Bus Master Enable is not turned on (now.held).  A
+ * file is of use in one state only.
+ */
 static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_state state)
 {
 	lockdep_assert_held(&v->move.lock);
@@ -616,7 +646,7 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
-/* @text: "NODE"; the words "cut" and "all" may follow. */
+/* Parse @text: "NODE", and maybe "cut" (@forced) and "all".  Return: 0, or an error: -EINVAL... */
 static int dlend_move_parse_target(const char *text, u16 *node, bool *forced, bool *all)
 {
 	char words[24], *rest, *word;
@@ -646,7 +676,10 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 	if (ret)
 		return ret;
 	mutex_lock(&v->lock);
-	/* iommufd does not ask what a mediated device has written: the VMM would not send that. */
+	/*
+	 * iommufd keeps no dirty bits for a mediated device, so the VMM would not send again what
+	 * the device has written.
+	 */
 	if (!v->now.open)
 		ret = -ENODEV;
 	else if (node != DLEND_NODE_NONE && !all && v->had_space)
@@ -673,8 +706,8 @@ int dlend_move_set_target(struct dlend_vdev *v, const char *text)
 /*
  * The worker's steps, which the plan asks for (plan.c).
  *
- * A device that was stopped is like one whose guest has Bus Master Enable off: the usual step turns
- * that on again, here or on the other host.
+ * A device that was stopped is like one whose guest has Bus Master Enable off: the usual step
+ * (DLEND_STEP_BME_ON) turns that bit on again, here or on the other host.
  */
 
 static const char *dlend_move_told_words(int err)
@@ -712,7 +745,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	mutex_lock(&v->lock);
 	v->actual.bme = false;
 	had = v->actual;
-	/* Direct interrupts end, as the lender has to count them. */
+	/* KVM delivers no interrupt directly any more, as the lender has to count them. */
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiesced);
@@ -742,7 +775,7 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	/* Interrupts may be lost while the device was stopped.  One too many does no harm. */
+	/* Interrupts may have been lost while the device was stopped: signal each vector once. */
 	dlend_irqs_live(v, v->actual.irq_mode, true);
 	v->move.given = false;
 	v->move.why[0] = 0;
@@ -757,11 +790,11 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
 	int ret = dlend_lease_take_over(lease, v->move.token, why);
 
 	guard(mutex)(&v->lock);
-	/* If the VM is not waited for any more, its lease has ended, too. */
+	/* If the VM is not to come any more, the lease has ended, too. */
 	if (v->claim.lease != lease)
 		return;
 	dlend_reply_taken(&v->actual);
-	/* The next set-up signals every vector once, for those that were lost on the way. */
+	/* The next set-up signals each vector once, as interrupts may be lost in the move. */
 	v->irq_gap = true;
 	dlend_move_begin(v);
 	if (ret)

@@ -329,7 +329,7 @@ int dlend_nvme_busy(const struct dlend_nvme *n)
 	ret = dlend_nvme_learn_all(n, pair);
 	for (u32 i = 1; i < DLEND_NVME_PAIRS && !ret; i++) {
 		q = &pair[i];
-		/* Only a pair of queues of the same size, which no third queue shares, is examined. */
+		/* Only a pair of queues of the same size, which no third one shares, counts. */
 		if (q->sq && q->cq && q->cq_of == i && q->sq_entries == q->cq_entries &&
 		    q->sq_entries > 1 && q->sq_entries <= DLEND_NVME_ENTRIES)
 			/*

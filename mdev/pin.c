@@ -21,34 +21,37 @@
  * To unpin, a device needs L.  If another thread Y has got to 2, Y has L and waits for D, which X
  * has until the call of its device returns.  (A thread that opens or closes a device of the
  * container takes L and D in this order, too.)  So X's call must return then, with pins left, and
- * let Y go on.  A device cannot see Y; but while Y waits, no pin and no unpin of the VM ends.  So:
+ * let Y go on.  A device cannot see Y; but while Y waits, no pin and no unpin of the VM ends.
+ * Therefore:
  *
- * - Workers unpin, and dma_unmap waits for them.  It gives way only if no pin and no unpin has
- *   ended for twice DLEND_UNPIN_MS.  In the first half the running worker had the time to get L.
- *   In the second half all other workers have been woken, and wait for L as well.
+ * - Workers unpin, and dma_unmap waits for them.  dma_unmap gives way (returns with pins left)
+ *   only if no pin and no unpin has ended for twice DLEND_UNPIN_MS.  In the first half the running
+ *   worker had the time to get L.  In the second half all other workers have been woken, and wait
+ *   for L as well.
  *
  * - How often does X come back to 1 before all is unpinned?  X needs L for that.  Waiters of a
- *   mutex get it one after the other.  All workers wait for L when X gives D up, so X waits
- *   behind them, and each worker unpins a chunk before X has its turn.  X can have its turn
- *   earlier only if it finds L free between an unlock and the moment in which the first waiter
- *   wakes up; a waiter that was passed over in this way has the mutex handed to it the next
- *   time.  X comes to 2 then, and waits there until the call of the other thread has given way.
- *   To be early twice, X must be lucky twice, and yet another thread must have waited for L
- *   before the workers did.  Each turn takes as long as a call waits before it gives way.
+ *   mutex get the mutex one after the other.  All workers wait for L when X gives D up, so X waits
+ *   behind them, and each worker unpins a chunk before X gets L.  X can get L earlier only if X
+ *   finds L free between an unlock and the moment in which the first waiter wakes up; a waiter that
+ *   was passed over in this way has the mutex handed to it the next time.  X comes to 2 then, and
+ *   waits there until the call of the other thread has given way.  To be early twice, X must be
+ *   lucky twice, and yet another thread must have waited for L before the workers did.  Each turn
+ *   (from 1 to 3) takes as long as a call waits before it gives way.
  *
  * - So with N threads a turn unpins at least DLEND_UNPINNERS chunks of 2 MiB, and each thread has
- *   one turn in N.  In a VM larger than DLEND_UNPIN_TURNS * N of these, or by luck, a thread
- *   could still get to its 12th time.  Therefore the turns of each thread are counted, and after
- *   DLEND_UNPIN_TURNS its call no longer returns with pins left.  If two threads then wait for
- *   each other, they stay there for good, as with any device that unpins in dma_unmap.  But there
- *   is no BUG(), and all leases of this RAM end: the device goes back to its lender, and it has
- *   had no way into the memory since before the first wait.
+ *   one turn in N.  If a VM has more memory than DLEND_UNPIN_TURNS * N times that, or by bad luck,
+ *   a thread could still find pins for the 12th time.  Therefore the turns of each thread are
+ *   counted, and after DLEND_UNPIN_TURNS its call no longer returns with pins left.  If two threads
+ *   then wait for each other, they wait for ever, as with any device that unpins in dma_unmap.  But
+ *   there is no BUG(), and all leases of this RAM end (dlend_memory_ops.stuck()): the devices go
+ *   back to their lenders.  Their DMA to that memory is blocked since before the first wait.
  *
- * - A turn of X counts once, even if the calls of several devices gave way in it.  So the turns
- *   of a thread are counted at one member, the first that gave way; calls of others in the same
- *   turn return at once.  All of the VM's RAM, on all links, counts as one here.
+ * - A turn of X counts once, even if the calls for several devices gave way in it.  So the turns
+ *   of a thread are counted at one member, the first for which a call gave way; calls for other
+ *   members in the same turn return at once.  All of the VM's RAM, on all links, counts as one
+ *   here.
  *
- * /dev/iommu has no such locks: there a call just waits.
+ * /dev/iommu has no such locks: there a call waits until all is unpinned.
  *
  * Must not know apertures, messages, or where RAM may be.
  */
@@ -66,7 +69,7 @@ static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
 /* A page of the guest is a page of the host here. */
 static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 
-/* A pin takes longer only if user space has to bring the contents of the memory. */
+/* A pin takes longer than this only if user space has to provide the contents of the memory. */
 #define DLEND_PIN_LONG_MS	10000u
 
 /*
@@ -79,8 +82,8 @@ static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 #define DLEND_PIN_BATCH	64u
 
 /*
- * How many of @npages pages from @gpa on one call pins, or unpins.  Calls end at multiples of the
- * batch, so they end at the same addresses in a part of a chunk.
+ * Return: how many of @npages pages from @gpa on one call pins, or unpins.  Calls end at multiples
+ * of the batch, so that they end at the same addresses if a chunk was split since.
  */
 static u32 dlend_pin_batch_len(u64 gpa, u32 npages)
 {
@@ -93,15 +96,17 @@ static u32 dlend_pin_batch_len(u64 gpa, u32 npages)
 /* VFIO stops the kernel when it finds pins in the same range for the 12th time. */
 #define DLEND_UNPIN_TURNS	8u
 
-/* After a thread of the VMM gave way, nothing is pinned there for so long: it will look again. */
+/* After a call gave way, nothing is pinned in its range for so long: VFIO will look there again. */
 #define DLEND_UNPIN_SETTLE_MS	10000u
 
 /**
- * struct dlend_unpin_turn - a thread of the VMM in VFIO's unmapping, whose call has given way
- * @at: member at which its turns are counted; NULL: that one has left, and the next one is taken
- * @gpa: of the range
- * @last: of the range
- * @count: how often its calls gave way
+ * struct dlend_unpin_turn - the turns of a VMM's thread in VFIO's unmapping.  Only that thread uses
+ *	this; but dlend_unpin_leave() clears @at
+ * @at: member at which the turns are counted; NULL: none yet, or that one has left, and the next
+ *	member for which a call gives way is taken
+ * @gpa: first address of the range that the thread unmaps
+ * @last: last address of that range
+ * @count: number of turns in which a call gave way
  */
 struct dlend_unpin_turn {
 	const struct dlend_memory *at;
@@ -123,7 +128,7 @@ void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages)
 	}
 }
 
-/* Unpin one chunk.  Return: was there any? */
+/* Unpin one chunk of vm->unpin.  Return: was there any? */
 static bool dlend_unpin_next(struct dlend_vm *vm)
 {
 	const struct dlend_memory *via;
@@ -193,8 +198,9 @@ bool dlend_pin_in_flight(struct dlend_vm *vm, const struct dlend_memory *via, u6
 }
 
 /*
- * The turns of this thread in VFIO's unmapping of this range; or NULL, if none of its calls gave
- * way and not @make.  Only this thread adds and removes them.
+ * Get the turns of the calling thread in VFIO's unmapping of a range.  @make: allocate them if the
+ * thread has none.  Return: the turns, started anew if the thread's last range was another one;
+ * NULL: the thread has none, or memory is short.
  */
 static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u64 last, bool make)
 {
@@ -212,7 +218,7 @@ static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u
 	return turn;
 }
 
-/* No pin and no unpin ends.  Return: may the call return, with pins left? */
+/* No pin and no unpin ends.  Count a turn.  Return: may dma_unmap return, with pins left? */
 static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_vm *vm = mem->ram->vm;
@@ -251,7 +257,7 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 			kfree(xa_erase(&vm->turns, current->pid));
 			return true;
 		}
-		/* Another device's call gave way a moment ago, in this turn. */
+		/* The call for another device gave way a moment ago, in the same turn. */
 		if (turn && turn->at && turn->at != mem && turn->count <= DLEND_UNPIN_TURNS)
 			return true;
 		wait_event_timeout(vm->step_done, pins ? !dlend_pin_in_flight(vm, NULL, gpa, last) :
@@ -274,7 +280,7 @@ void dlend_unpin_leave(struct dlend_memory *mem)
 	struct dlend_unpin_turn *turn;
 	unsigned long pid;
 
-	/* None is removed under this lock. */
+	/* A thread erases its turns under this lock before it frees them. */
 	xa_lock(turns);
 	xa_for_each(turns, pid, turn)
 		if (turn->at == mem)
@@ -289,8 +295,9 @@ int dlend_unpin_init(struct dlend_vm *vm)
 	unsigned int i;
 
 	/*
-	 * Each VM has a queue: works that are stuck do not delay those of other VMs.  An offer's
-	 * queue, which has WQ_MEM_RECLAIM, waits for these works when it returns a lease.
+	 * Each VM has a workqueue, so that works that are stuck do not delay those of other VMs.
+	 * WQ_MEM_RECLAIM, as an offer's workqueue, which has that flag, waits for these works when
+	 * it returns a lease: swap or writeback may go to a borrowed disk.
 	 */
 	vm->wq = alloc_workqueue("dlend-unpin", WQ_UNBOUND | WQ_MEM_RECLAIM, DLEND_UNPINNERS);
 	if (!vm->wq)
@@ -329,7 +336,7 @@ bool dlend_pin_unmaps_in_flight(struct dlend_vm *vm)
 	return busy;
 }
 
-/* @vm->lock is held. */
+/* A pin of @npages pages from @gpa on is under way from now on. @vm->lock is held. */
 static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struct dlend_memory *via,
 			    u64 gpa, u32 npages)
 {
@@ -340,8 +347,9 @@ static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struc
 }
 
 /*
- * From now on a pin of @mem's is under way, and dma_unmap of these pages waits.  If some of it is
- * being unmapped, wait for the end of that first.  Return: 0; -EINTR the build must give way.
+ * Begin a pin for @mem: dma_unmap of these pages waits from now on.  If a dma_unmap of some of the
+ * pages is under way, wait for its end first.
+ * Return: 0: dlend_pin_end() is to be called; -EINTR: the build must give way.
  */
 static int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
@@ -405,6 +413,7 @@ void dlend_pin_await(const struct dlend_memory *via)
 
 /* Calls to VFIO */
 
+/* Pin pages by one call.  Return: 0; -EINTR the VMM is exiting; or an error of vfio_pin_pages(). */
 static int dlend_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 prot,
 			   struct page **pages)
 {
@@ -413,7 +422,7 @@ static int dlend_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 pr
 	int ret = vfio_pin_pages(via->vdev, gpa, npages, flags, pages);
 
 	if (ret == -ENODEV)
-		return -EINTR;	/* type1: the VMM is going, and its memory is gone */
+		return -EINTR;	/* type1: the VMM is exiting, and its memory is gone */
 	if (ret >= 0)
 		ret = ret == npages ? 0 : -EIO;
 	return ret;
@@ -450,9 +459,9 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 	return err;
 }
 
-/* A chunk's way into the pin table, and back */
+/* Pin, and enter in the pin table */
 
-/* Remember which pages: one number, or a list if they are not contiguous. */
+/* Note mem->pages in a chunk: the first page frame number, or an array if not contiguous. */
 static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *chunk)
 {
 	u32 i;
@@ -469,9 +478,10 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 }
 
 /*
- * Is a chunk that is pinned for reading still read-only?  The scan tried that before the pages
- * were pinned, so the VMM may have mapped them anew since then without a dma_unmap.  From now on
- * there is a dma_unmap.  Return: 0; -EINTR: a page is writable, look again.
+ * Is a chunk that is pinned for reading still read-only?  The scan tried that before the pages were
+ * pinned, so the VMM may have mapped them anew since then without a dma_unmap.  Now that they are
+ * pinned, a dma_unmap is called for any change.
+ * Return: 0; -EINTR: a page is writable, so the build must begin again.
  */
 static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chunk *chunk)
 {
@@ -531,9 +541,9 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot, bool 
 		err = dlend_pin_check_prot(mem, &chunk) ?: dlend_pin_add(mem, &chunk);
 	if (pinned && (err || try))
 		dlend_unpin_pages(mem, gpa, npages);
-	/* Not earlier: dma_unmap must not find a pin that is not in the pin table. */
+	/* Not earlier: dma_unmap could miss pages that are pinned and not in the pin table. */
 	dlend_pin_end(mem, !err && !try);
 	cond_resched();
-	/* -EINVAL of the pin table does not mean a hole, as it would to the scan. */
+	/* To the scan, -EINVAL means a hole; an -EINVAL of the pin table does not. */
 	return pinned && err == -EINVAL ? -EIO : err;
 }

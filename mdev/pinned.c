@@ -462,7 +462,7 @@ void dlend_pinned_leave(struct dlend_pinned *x, u32 id)
 		dlend_acks_leave(&extent->acks, id, true);
 }
 
-/* Acknowledgements of an extent */
+/* Acknowledgments of an extent */
 
 /* Can no member's lender have the extent mapped?  DLEND_ACKS_LOST does not count. */
 static bool dlend_acks_over(const struct dlend_acks *acks)

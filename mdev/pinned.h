@@ -34,7 +34,7 @@
 #include "ranges.h"
 
 /*
- * Acknowledgements: which members' lenders have mapped an extent, or may have.
+ * Acknowledgments: which members' lenders have mapped an extent, or may have.
  *
  * A member is the part that one lease (one borrowed device) has in the memory of its VM.  Members
  * have numbers, 0 to DLEND_ACKS_MAX - 1.  For each member there is a separate IOMMU domain at its
@@ -55,7 +55,7 @@ enum dlend_change {
 };
 
 /**
- * struct dlend_acks - acknowledgements for one extent; all zero: no lender has it mapped
+ * struct dlend_acks - acknowledgments for one extent; all zero: no lender has it mapped
  * @members: a bit for each member whose lender has mapped the extent, or may have; DLEND_ACKS_LOST
  * @unsure: a bit for each of these members for which it is not known whether its lender has mapped
  *	the extent: the reply to NEW did not come, or was an error
@@ -68,7 +68,7 @@ struct dlend_acks {
 
 /**
  * dlend_acks_any - may any lender have the extent mapped?  Lenders of members that have left
- * without an acknowledgement (DLEND_ACKS_LOST) count. Context: any.
+ * without an acknowledgment (DLEND_ACKS_LOST) count. Context: any.
  */
 static inline bool dlend_acks_any(const struct dlend_acks *acks)
 {
@@ -89,7 +89,7 @@ static inline bool dlend_acks_lost(const struct dlend_acks *acks)
 
 /**
  * dlend_acks_due - has a message about the extent to be sent to a lender?
- * @acks: (in) acknowledgements
+ * @acks: (in) acknowledgments
  * @change: (in) kind of message.  For DLEND_CHANGE_GONE the caller guarantees that the extent has
  *	left the pin table
  * @id: (in) member whose lender the message would go to
@@ -100,7 +100,7 @@ bool dlend_acks_due(const struct dlend_acks *acks, enum dlend_change change, u32
 
 /**
  * dlend_acks_ask - note that the extent goes into a message
- * @acks: (in, out) acknowledgements; after NEW the lender counts as one that may have the extent
+ * @acks: (in, out) acknowledgments; after NEW the lender counts as one that may have the extent
  *	mapped
  * @change: (in) kind of message
  * @id: (in) member whose lender the message goes to
@@ -111,7 +111,7 @@ void dlend_acks_ask(struct dlend_acks *acks, enum dlend_change change, u32 id);
 
 /**
  * dlend_acks_answer - note the reply to the message that the extent is in
- * @acks: (in, out) acknowledgements; unchanged if the extent is in no message
+ * @acks: (in, out) acknowledgments; unchanged if the extent is in no message
  * @change: (in) kind of message
  * @id: (in) member whose lender the message went to
  * @ok: (in) true: the lender has done it; false: an error, or no reply
@@ -123,7 +123,7 @@ bool dlend_acks_answer(struct dlend_acks *acks, enum dlend_change change, u32 id
 
 /**
  * dlend_acks_leave - take a member out, as its lease is over
- * @acks: (in, out) acknowledgements
+ * @acks: (in, out) acknowledgments
  * @id: (in) member
  * @fenced: (in) true: the lender has said that it has the device back.  False: the device may reach
  *	the extent's slot until the session ends: sets DLEND_ACKS_LOST
@@ -508,7 +508,7 @@ void dlend_pinned_kill_all(struct dlend_pinned *x,
 void dlend_pinned_bury(struct dlend_pinned *x, struct dlend_extent *extent);
 
 /**
- * dlend_pinned_leave - take a member out of the acknowledgements of all extents that are not dead
+ * dlend_pinned_leave - take a member out of the acknowledgments of all extents that are not dead
  * @x: (in, out) pin table
  * @id: (in) member; the caller guarantees that its lender has the device back
  *

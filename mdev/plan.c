@@ -2,7 +2,7 @@
 /*
  * The plan of a borrowed device: its next step, and what replies mean.  See plan.h.
  *
- * Pure logic: it knows nothing of locks, messages or memory.
+ * Pure logic: must not know locks, messages or memory.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -23,7 +23,7 @@ static bool dlend_plan_windows_due(const struct dlend_state *desired,
 	       actual->grow != desired->grow;
 }
 
-/* The VM is on its way: only its memory is mapped before it has come. */
+/* The VM is moving to this host: before it has come, only its memory is mapped. */
 static enum dlend_step dlend_plan_coming(struct dlend_situation now,
 					 const struct dlend_state *desired,
 					 const struct dlend_state *actual)
@@ -54,7 +54,7 @@ bool dlend_plan_may_leave(const struct dlend_state *desired, const struct dlend_
 	return desired->quiesced && !actual->loud && dlend_plan_move_settled(desired, actual);
 }
 
-/* Return: the step for a VM that stands still or goes on; DLEND_STEP_NONE: there is none. */
+/* Return: the step that is due because the VM stands still, goes on, or may move, or NONE. */
 static enum dlend_step dlend_plan_moving(const struct dlend_state *desired,
 					 const struct dlend_state *actual)
 {
@@ -86,7 +86,7 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now,
 	step = dlend_plan_moving(desired, actual);
 	if (step != DLEND_STEP_NONE)
 		return step;
-	/* The device does nothing, and its next step may be another host's. */
+	/* The device is stopped, and the next step for it may be made by another host. */
 	if (desired->quiesced)
 		return DLEND_STEP_NONE;
 	if (!desired->bme && actual->bme)
@@ -99,19 +99,19 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now,
 		return DLEND_STEP_READRQ;
 	if ((desired->bme || now.prepin) && dlend_plan_windows_due(desired, actual))
 		return DLEND_STEP_BUILD;
-	/* A dma_unmap under way may take windows away: decide after it. */
+	/* A dma_unmap under way may remove DMA mappings: decide after its end. */
 	if (desired->bme && !actual->bme && !now.unmapping && !now.held)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;
 }
 
-/* Steps that a build gives way to */
+/* Steps that a running build gives way to */
 #define DLEND_PLAN_URGENT	(BIT(DLEND_STEP_RESET) | BIT(DLEND_STEP_BME_OFF) |	\
 				 BIT(DLEND_STEP_ENABLE) | BIT(DLEND_STEP_IRQ) |		\
 				 BIT(DLEND_STEP_QUIESCE) | BIT(DLEND_STEP_RUN) |	\
 				 BIT(DLEND_STEP_TAKE_OVER) | BIT(DLEND_STEP_MOVE_TO))
 
-/* @answers: the device's configuration space does; @still: the VM stands still */
+/* @answers: the device is leased and reset as wanted; @still: the VM stands still */
 static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool still)
 {
 	if (answers)
@@ -121,7 +121,7 @@ static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool 
 	return next == DLEND_STEP_RESET ? DLEND_LIVE_RESET : DLEND_LIVE_NO;
 }
 
-/* @settled: all is as wanted; @readable: a read may go through */
+/* @settled: the actual state is the desired one; @readable: a trapped read may go through */
 static enum dlend_gate dlend_plan_gate(bool failed, bool settled, bool readable)
 {
 	if (failed)
@@ -153,7 +153,7 @@ struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlen
 		.behind = now.dma && actual->grow != desired->grow &&
 			  actual->build == desired->build,
 		.looks = now.open && actual->bme && settled,
-		/* Nothing is set up while the VM is another host's, or stands still. */
+		/* None is set up while the VM belongs to another host, or stands still. */
 		.irq_busy = !irqs && !now.coming && !desired->quiesced && !now.failed &&
 			    (now.leased || now.borrowing || next == DLEND_STEP_BORROW),
 		.move_settled = inactive || dlend_plan_move_settled(desired, actual),
@@ -224,7 +224,10 @@ void dlend_reply_taken(struct dlend_state *actual)
 	actual->readrq = DLEND_READRQ_UNKNOWN;
 }
 
-/* A failure does not count if a reset was asked for since: that mends it, or fails itself. */
+/*
+ * Does the failure of a request mean that the device has failed?  Not if the device was closed or
+ * is to be reset since: the reset mends what failed, or fails itself.
+ */
 static bool dlend_reply_fails(const struct dlend_state *desired, const struct dlend_state *asked,
 			      int err)
 {
@@ -244,10 +247,10 @@ bool dlend_reply_reset(const struct dlend_state *desired, const struct dlend_sta
 		       struct dlend_state *actual, u32 readrq, int err)
 {
 	actual->reset = asked->reset;
-	/* A guest that resets its device goes on here.  The lender sees it like that, too. */
+	/* A VM whose guest resets the device goes on here: the reset has ended the quiesce. */
 	actual->quiesced = actual->quiesced && err;
 	actual->loud = actual->loud && err;
-	/* A reset that failed may leave the bit on: the next step of a failed device is off. */
+	/* A reset that failed may leave the bit on: the next step of a failed device is BME_OFF. */
 	actual->bme = actual->bme && err;
 	actual->irq_mode = DLEND_IRQ_NONE;
 	actual->irq_count = 0;
@@ -277,7 +280,7 @@ void dlend_reply_quiesced(const struct dlend_state *asked, struct dlend_state *a
 	actual->bme = false;
 	actual->quiesced = true;
 	actual->turn = asked->turn;
-	/* A device that was stopped at work has not done its work until it transfers again. */
+	/* A device that was stopped at work stays "loud" until Bus Master Enable is on again. */
 	actual->loud = actual->loud || err || !drained;
 }
 
@@ -285,7 +288,7 @@ bool dlend_reply_ran(const struct dlend_state *desired, const struct dlend_state
 		     struct dlend_state *actual, int err)
 {
 	actual->quiesced = false;
-	/* If the VM stands still again, a failure shows when it goes on next. */
+	/* If the VM stands still again, a failure shows when the VM goes on next. */
 	return desired->turn == asked->turn && dlend_reply_fails(desired, asked, err);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Guest RAM as an object: references, works, the members that share it and what they are told, and
- * the VMM that pays for it.  See ram.h.
+ * Guest RAM as an object: references, works, the members that share it and the calls of their ops,
+ * and the VMM whose limits count.  See ram.h.
  *
  * Must not know the pin table, pins, apertures or messages.
  */
@@ -50,7 +50,7 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
 
 /* References and works */
 
-DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams */
+DEFINE_MUTEX(dlend_rams_lock);	/* dlend_rams, and what ram.h lists */
 LIST_HEAD(dlend_rams);
 static struct workqueue_struct *dlend_rams_wq;
 
@@ -112,7 +112,7 @@ struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram)
 void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 {
 	kref_get(&ram->ref);
-	/* If it was queued already, it has a reference; the caller has another one. */
+	/* If the work was queued already, it has a reference; so this is not the last one. */
 	if (!queue_work(dlend_rams_wq, work))
 		dlend_ram_put(ram);
 }
@@ -156,7 +156,10 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	const struct dlend_memory *mem;
 
 	lockdep_assert_held(&ram->lock);
-	/* A device that has stopped, or is back at its lender, does not count any more. */
+	/*
+	 * A device that has stopped does not count any more.  A closed member counts, as its vdev
+	 * may be about another lease; it leaves when its device is back at the lender.
+	 */
 	dlend_for_each_member(mem, ram)
 		if (mem->fenced && (mem->closed || !dlend_memory_user.quiesced(mem->v)))
 			return true;

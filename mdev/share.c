@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Life of guest RAM and of its members: which lease shares with whom, and the end of a member whose
- * pins others need.  See ram.h for the objects and the locks.
+ * Life of guest RAM and of its members: which leases share RAM, and the end of a member whose pins
+ * other members need.  See ram.h for the objects and the locks.
  *
  * A chunk is pinned through its owner's VFIO device.  When that device is closed, each of its
  * chunks is handed over: the chunk is pinned through another member as well (type1 and iommufd only
- * count one more user of the page) and then unpinned through the old one.  DMA of all devices goes
- * on.  If that fails for a chunk, all memory is taken away, and the others build again.
+ * count one more pin of the page) and then unpinned through the old owner.  DMA of all devices goes
+ * on.  If that fails for a chunk, all memory is unmapped and unpinned, and the other members build
+ * again.
  *
  * A VMM that dies closes one device after the other, and no device needs the memory.  Then all
- * devices stop, their leases end, and the first that is closed takes away all memory of all
- * members.
+ * devices stop, their leases end, and when the first one is closed all memory of all members is
+ * unmapped and unpinned.
  *
- * Must not know how RAM is found, mapped or told.
+ * Must not know how RAM is found or mapped, nor the messages to lenders.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>
@@ -23,7 +24,7 @@
 #include "ram.h"
 #include "trace.h"
 
-/* The VM of @mem, with a reference; it is made if it has no RAM yet.  NULL: out of memory. */
+/* Find or make the struct dlend_vm for @mem.  Return: with a reference; NULL: out of memory. */
 static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 {
 	struct dlend_user vmm = dlend_vmm_user(mem->vmm.task);
@@ -86,7 +87,7 @@ static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_mem
 	       ram->iommufd == !!mem->vdev->iommufd_access;
 }
 
-/* @mem becomes a member.  Return: false if @ram has no room, or is at its end. */
+/* @mem becomes a member.  Return: false if @ram has no room, or may get no member any more. */
 static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
 {
 	u32 i;
@@ -104,7 +105,7 @@ static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
 	return false;
 }
 
-/* Find RAM that @mem can share, or make some. */
+/* Find or make the struct dlend_ram for @mem, and enter @mem as a member.  Return: 0 or -errno. */
 static int dlend_ram_join(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram;
@@ -124,15 +125,16 @@ static int dlend_ram_join(struct dlend_memory *mem)
 	return 0;
 }
 
+/* May the lender of member @id have the extent mapped? */
 static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
 {
 	return dlend_acks_member(&extent->acks, id);
 }
 
 /*
- * @mem is no member any more, and its lender's answers do not matter.  If it was not fenced, its
- * device may still reach all slots that its lender was told of.  So the extents with these slots
- * leave the pin table, and other members get new ones.
+ * Make @mem no member any more.  @fenced: its lender has the device back.  If not, the device may
+ * still reach all slots that its lender may have mapped.  So the extents with these slots leave the
+ * pin table, and other members get new ones.
  */
 static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 {
@@ -170,7 +172,7 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 	if (mem) {
 		mem->v = v;
 		mem->vdev = vdev;
-		/* Read once: the device may be closed, and opened by another VM, at any moment. */
+		/* Read now: the device may be closed, and opened by another VM, at any moment. */
 		mem->kvm = READ_ONCE(vdev->kvm);
 		mem->lease = lease;
 		mem->vmm = *vmm;
@@ -188,13 +190,13 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 
 /* The end of a member */
 
-/* How long the other devices of a VM have to stop. */
+/* How long the devices of a VMM that dies have to stop. */
 #define DLEND_QUIET_MS	1000u
 
 /*
- * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on a dma_unmap
- * of the chunk waits.
- * Return: the member that takes it over; NULL: there is no such chunk; ERR_PTR: no member takes it.
+ * Find the next chunk that @mem owns, from @gpa on, copy it to @copy, and begin a pin of it through
+ * the member that takes it over: a dma_unmap of the chunk waits from now on.
+ * Return: that member; NULL: there is no such chunk; ERR_PTR(-ENODEV): no member can take it over.
  */
 static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 gpa,
 						  struct dlend_chunk *copy)
@@ -217,7 +219,7 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 	return to;
 }
 
-/* Are these the pages that the aperture has? */
+/* Are @pages the pages of the chunk, which are mapped in the aperture? */
 static bool dlend_hand_over_same(const struct dlend_chunk *chunk, struct page **pages)
 {
 	struct page **had = chunk->pages;
@@ -230,8 +232,9 @@ static bool dlend_hand_over_same(const struct dlend_chunk *chunk, struct page **
 }
 
 /*
- * @to has pinned it, too: enter @to as its owner.
- * Return: 0; -ENOENT it is not in the pin table any more; -ESTALE other pages are there now.
+ * The chunk is pinned through @to as well: make @to its owner.
+ * Return: 0; -ENOENT the chunk is not in the pin table any more; -ESTALE the VMM has other pages at
+ * that address now.
  */
 static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *to,
 				const struct dlend_chunk *copy)
@@ -267,7 +270,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
 		}
-		/* Not earlier: dma_unmap must not find a pin that is not in the pin table. */
+		/* Not earlier: dma_unmap could miss the pages that were pinned through @to. */
 		dlend_pin_end(mem, false);
 		/* The chunk, or a part of it, has gone: look there again. */
 		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
@@ -293,8 +296,8 @@ void dlend_memory_revoke(struct dlend_memory *mem)
 			break;
 	ram->over = !open;
 	/*
-	 * No member needs the extents, but the device of this one may still do DMA.  So the
-	 * aperture is unmapped now, and the slots are free when the lender has been told.
+	 * No member needs the extents, but the device of this one may still do DMA.  So the RAM is
+	 * unmapped in the aperture now.  The slots are free when the lender has its device back.
 	 */
 	if (!ram->users) {
 		dlend_ram_map_kill_all(ram);
@@ -348,15 +351,15 @@ void dlend_memory_close(struct dlend_memory *mem)
 	bool all;
 
 	/*
-	 * The VMM closes the device, while a worker returns its lease: both come here, and each
-	 * must wait until the pins are gone.
+	 * The VMM may close the device while a worker returns its lease: both call this, and each
+	 * must wait until nothing is pinned.
 	 */
 	guard(mutex)(&mem->close_lock);
 	if (mem->emptied)
 		return;
 	dlend_memory_revoke(mem);
 	dlend_watch_end(mem);
-	/* From now on no pin through it begins: neither its own, nor one that is handed over. */
+	/* No pin through @mem begins any more, neither for itself nor by a hand-over. */
 	dlend_pin_await(mem);
 	mutex_lock(&ram->lock);
 	all = !ram->users || READ_ONCE(ram->vmm_exits);

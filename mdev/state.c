@@ -3,18 +3,19 @@
  * The state of a borrowed device.
  *
  * Desired state: vdev->desired, what the guest and the VMM asked for.  Actual state: vdev->actual,
- * what the lender was told, and vdev->now: whether there is a lease, a failure and so on.  A
- * function that changes one of these calls dlend_vdev_update() before it lets go of vdev->lock.
- * dlend_vdev_update() works out what follows (plan.c), as vdev->is; sets the gate in front of the
- * BARs; tells the VM's other devices; wakes threads that wait for the device; and starts the worker
- * (vdev.c) if there is a step to make.  The worker calls dlend_vdev_update(), too, when it looks
- * for its next step, right after it has noted the lender's reply.
+ * what the lender has done, and vdev->now: whether there is a lease, a failure and so on.  A
+ * function that changes one of these calls dlend_vdev_update() before it unlocks vdev->lock.  The
+ * worker's steps need not: the worker calls dlend_vdev_update() when it looks for its next step,
+ * right after a step has noted the lender's reply.  dlend_vdev_update() works out what follows
+ * (plan.c), as vdev->is; sets the gate in front of the BARs; publishes the device to the VM's other
+ * devices; wakes threads that wait for the device; and queues the worker (vdev.c) if there is a
+ * step to make.
  *
- * A device that has failed reads 0xff until the guest or its VMM resets it.
+ * BARs of a device that has failed read 0xff until the guest or its VMM resets the device.
  *
- * A lease can end before its vdev gives it back: the link is lost, or the lender takes the device
+ * A lease can end before its vdev returns it: the link is lost, or the lender takes the device
  * back.  Pages may still be pinned under that lease, and the VMM may unmap them at any moment.  So
- * the vdev keeps the lease as vdev->ended until nothing is pinned any more.
+ * the vdev keeps the lease as vdev->ended until nothing is pinned under it.
  */
 #include <linux/moduleparam.h>
 #include <dlend/link.h>
@@ -24,18 +25,18 @@ void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 {
 	unsigned int i;
 
-	memset(dev, 0, sizeof(*dev));	/* padding, too: @dev is compared as bytes */
+	memset(dev, 0, sizeof(*dev));	/* also the padding, as @dev is compared by memcmp() */
 	dev->addr = *dlend_offer_addr(v->claim.offer);
 	dev->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		/* Peers reach no BAR that is smaller than a page, as pages are mapped. */
+		/* Other devices reach no BAR that is smaller than a page, as pages are mapped. */
 		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
 				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
 		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
 	}
 }
 
-/* Lease, Bus Master Enable or BARs may have changed. [locked] */
+/* Give the borrower's peer-to-peer code the present lease, DMA and BARs of the device. [locked] */
 static void dlend_vdev_publish(struct dlend_vdev *v)
 {
 	const struct dlend_lease *lease = v->now.failed ? NULL : v->claim.lease;
@@ -44,11 +45,11 @@ static void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
-		/* What the device reaches is mapped before it may transfer, and unmapped after. */
+		/* BARs that it reaches are mapped before it may do DMA, and unmapped after that. */
 		dev.source = v->now.dma;
 		/*
-		 * A lender lets no peer reach a device that it is resetting, nor one whose lease is
-		 * not in force yet.
+		 * A lender lets no other device reach a device that it is resetting, nor one that
+		 * is only prepared for a move.
 		 */
 		dev.target = dlend_cfg_mse(&v->cfg) && v->actual.reset == v->desired.reset &&
 			     !v->now.coming;
@@ -74,7 +75,7 @@ void dlend_vdev_update(struct dlend_vdev *v)
 	v->now.borrowing = v->claim.borrowing;
 	is = dlend_plan(v->now, &v->desired, &v->actual);
 	gate = is.gate;
-	/* No device answers before the VM runs here, nor after; nor with memory decoding off. */
+	/* No device answers unless the VM runs here and has memory decoding on. */
 	if (!v->now.open || !dlend_cfg_mse(&v->cfg) || (v->now.coming && !v->desired.taken))
 		gate = DLEND_GATE_DEAD;
 	leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
@@ -114,7 +115,7 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 	va_end(args);
 	v->now.failed = true;
 	dlend_vdev_update(v);
-	/* A guest may try again as often as it likes. */
+	/* Rate-limited, as a guest may make its device fail as often as it likes. */
 	dev_err_ratelimited(dlend_vdev_dev(v),
 			    "borrowed device unusable: %s; the guest reads 0xff from it\n",
 			    v->reason);
@@ -174,8 +175,9 @@ void dlend_condition_say_work(struct work_struct *work)
 }
 
 /*
- * Not by the vdev's worker: events need memory, and memory may have to be written out to the very
- * disk that the worker is setting up.
+ * On a system workqueue, not by the vdev's worker, which has WQ_MEM_RECLAIM: an event allocates
+ * memory, and for that dirty memory may have to be written to the very disk that the worker sets
+ * up.
  */
 void dlend_condition_say(struct dlend_vdev *v)
 {
@@ -198,9 +200,10 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
 }
 
 /*
- * Stop using the lease in use, and keep it as vdev->ended.  Its interrupts come to this host's
- * handlers when this returns.
- * Return: the lease that was kept before, or NULL; to be put without the lock. [locked]
+ * Move the lease in use from claim.lease to vdev->ended.  The caller has to use or put the
+ * reference that claim.lease had; vdev->ended gets another one.  Interrupts of the lease come to
+ * this host's handlers when this returns.
+ * Return: the previous vdev->ended, or NULL; the caller puts it without the lock. [locked]
  */
 static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
 {
@@ -257,12 +260,15 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	WRITE_ONCE(v->now.open, false);
 	v->stat.returns += !!v->claim.lease;
 	before = dlend_ended_give_up(v);
-	/* Another number: replies to what was asked for mean nothing any more. */
+	/* With another number in @vm, replies to earlier requests mean nothing any more. */
 	v->desired = (struct dlend_state){ .vm = v->desired.vm + 1 };
 	dlend_vdev_update(v);
 }
 
-/* If the link is lost, the lender cannot say that it has fenced the device.  Does not wait. */
+/*
+ * If the link is lost, the lender cannot say that it has fenced the device: so unmap what the
+ * device reaches here.  Does not wait.
+ */
 static void dlend_ended_revoke(struct dlend_lease *lease)
 {
 	if (!dlend_lease_lost(lease))
@@ -286,7 +292,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	before = dlend_ended_keep(v);
 	v->lost = true;
 	memset(&v->actual, 0, sizeof(v->actual));
-	/* If an error ended the lease, keep the reason that tells of the error: people need it. */
+	/* If an error of the device has ended the lease, keep that as the reason, for people. */
 	if (v->errored || v->move.given)
 		dlend_vdev_update(v);
 	else
@@ -297,9 +303,9 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
 	/*
-	 * If the link is lost, unmap the aperture before this returns.  A lender that took its
-	 * device back has fenced it: then the return drops the windows, and the lender's answer
-	 * makes their slots free again.
+	 * If the link is lost, unmap in the aperture before this returns.  If the lender has taken
+	 * its device back, it has fenced the device: then the return of the lease unmaps, and the
+	 * lender's reply frees the slots.
 	 */
 	dlend_ended_revoke(lease);
 	guard(mutex)(&v->lock);
@@ -315,7 +321,7 @@ void dlend_ended_link_down(struct dlend_claim *claim)
 	struct dlend_lease *ended __free(dlend_lease_put) = NULL;
 
 	dlend_ended_lose(v, NULL, "the link to the lender was lost");
-	/* The windows of a lease that had ended before, or is being closed, may still stand. */
+	/* A lease that had ended before, or is being closed, may still have mappings. */
 	ended = dlend_ended_get(v);
 	if (ended)
 		dlend_ended_revoke(ended);

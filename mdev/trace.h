@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of mediated devices, for people who debug, and for scenarios that look at what has
+ * Tracepoints of mediated devices, for people who debug, and for test scenarios that check what has
  * happened.
  */
 #undef TRACE_SYSTEM
@@ -13,7 +13,10 @@
 #include <linux/tracepoint.h>
 #include <dlend/types.h>
 
-/* One call has pinned guest memory, or has not (@err). */
+/*
+ * A chunk was pinned, or could not be (@err).  @gpa: guest-physical address; @prot: DLEND_PROT_*;
+ * @dev: mediated device, here and below
+ */
 TRACE_EVENT(dlend_pin,
 	TP_PROTO(struct device *dev, u64 gpa, u32 npages, u32 prot, int err),
 	TP_ARGS(dev, gpa, npages, prot, err),
@@ -35,7 +38,7 @@ TRACE_EVENT(dlend_pin,
 		  __entry->gpa, __entry->npages, __entry->prot, __entry->err)
 );
 
-/* @value: bytes, or an epoch */
+/* @what: a word of the lists below; @value: bytes, or an epoch; @err: 0 or -errno */
 DECLARE_EVENT_CLASS(dlend_vdev_event,
 	TP_PROTO(struct device *dev, const char *what, u64 value, int err),
 	TP_ARGS(dev, what, value, err),
@@ -56,10 +59,18 @@ DECLARE_EVENT_CLASS(dlend_vdev_event,
 );
 
 /*
- * What happens to the DMA windows: "build": one begins; "standing" or "failed": it ends; "lost": a
- * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
- * @value bytes of what was lost are not back, so the build will be tried again; "handed-over": to
- * another device of the VM; "fenced"; "link-down".  @value: bytes that are pinned now.
+ * What happens to the DMA mappings of a VM on a link:
+ *   "build"		a build begins
+ *   "standing"		a build ends, and the mappings are complete
+ *   "failed"		a build ends with @err
+ *   "lost"		a dma_unmap has taken memory that may come back
+ *   "unplugged"	a dma_unmap has taken memory that will not come back
+ *   "missing"		@value bytes of what was lost are not back: the build will be tried again
+ *   "handed-over"	@value bytes of pins went to another device of the VM, or did not (@err)
+ *   "fenced"		dlend_memory_fence() has unmapped all in the aperture
+ *   "link-down"	dlend_memory_link_down() has unmapped all in the aperture
+ * In all but two, @value is the number of bytes that are pinned now.  In the last two, @dev is the
+ * link's.
  */
 DEFINE_EVENT(dlend_vdev_event, dlend_window,
 	TP_PROTO(struct device *dev, const char *what, u64 value, int err),

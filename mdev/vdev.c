@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The life of a borrowed device: the steps from "the guest wants the device" to "the guest has it",
- * which one worker makes; and what the lender tells without being asked.
+ * which one worker makes; and the lender's messages that are no replies.
  *
  * What the guest and the VMM want is noted at once (vdev->desired).  The worker, on the offer's
- * ordered workqueue, asks the lender for it step by step and notes the replies (vdev->actual).  The
- * gate is open exactly while the two are equal (state.c).  So no access of the guest meets a device
- * that is not set up yet, and callers under the VMM's big lock need not wait:
+ * ordered workqueue, asks the lender step by step and notes the replies (vdev->actual).  The gate
+ * is open while the two are equal in all that matters to an access (plan.h).  So no access of the
+ * guest meets a device that is not set up yet, and callers under the VMM's big lock need not wait:
  *
- *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
+ *   idle --access, or Bus Master Enable--> borrowing --grant--> building --all mapped--> running
  *
  * A leased device with Bus Master Enable off is "running" at once, as its driver sets up registers
- * then.  A dma_unmap, Bus Master Enable, an interrupt mode or a reset makes it "building" again.  A
- * device that is "failed" reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
+ * then.  A dma_unmap, Bus Master Enable, an interrupt mode or a reset makes it "building" again.
+ * BARs of a "failed" device read 0xff; a reset, or the next time that the guest turns Bus Master
+ * Enable on, tries again.
  *
- * The physical Bus Master Enable is off until the windows have stood once.  It stays on while the
- * windows are repaired after a dma_unmap, and goes off if the repair fails.  During a repair the
- * gate keeps the guest from starting anything new.  Transfers that the device makes then meet a
- * page of its own guest, or none; never another page, as a slot is used for something else only
- * after the lender has unmapped it.  A device under vfio-pci sees the same when a VMM maps memory
- * anew.  Turning the bit off would come too late, as a dma_unmap waits for no peer; and it would
- * stop a device in the midst of transfers to memory that did not change, which many devices take
- * for a fatal error.
+ * Bus Master Enable of the device itself is off until the DMA mappings are complete for the first
+ * time.  It stays on while mappings are repaired after a dma_unmap, and is turned off if the repair
+ * fails.  During a repair the gate keeps the guest from starting anything new.  DMA of the device
+ * then reaches a page of its own guest, or none; never another page, as a slot is used for other
+ * memory only after the lender has unmapped it.  A device under vfio-pci sees the same when a VMM
+ * maps memory anew.  Turning the bit off would come too late, as a dma_unmap waits for no peer; and
+ * it would stop a device in the midst of DMA to memory that did not change, which many devices
+ * take for a fatal error.
  *
- * A step is called without locks, for what was wanted when it began (vdev->asked).  It notes its
- * outcome under vdev->lock, and only if the vdev still has the lease that the step worked on, which
- * may have ended in between; plan.h says how.
+ * A step is called without locks, for the desired state when it began (vdev->asked).  The step
+ * notes its outcome under vdev->lock, and only if the vdev still has the lease that the step worked
+ * on, as that may have ended in between; plan.h says what is noted.
  */
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -38,10 +39,10 @@ static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
 MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
-/* How long a device waits, at most, for lenders that are to let it reach other devices. */
+/* How long Bus Master Enable waits, at most, for lenders that are to map other devices' BARs. */
 #define DLEND_P2P_SETTLE_MS	1000u
 
-/* How long the worker tries to add RAM that cannot be added, as there may soon be room. */
+/* How long builds are tried again if RAM cannot be mapped, as there may soon be room. */
 #define DLEND_STEP_REACH_NS	(2 * NSEC_PER_SEC)
 
 /* Wait a little, unless the VM goes away or another step is urgent. */
@@ -52,6 +53,7 @@ static void dlend_step_pause(struct dlend_vdev *v)
 			   msecs_to_jiffies(READ_ONCE(v->patience.pause_ms)));
 }
 
+/* The lender is still resetting the device: pause; make the device fail after settle_s. */
 static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
@@ -64,7 +66,11 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 	dlend_step_pause(v);
 }
 
-/* Ask for a lease, and prepare to pin the guest's memory for it. */
+/*
+ * Ask for a lease, and make its guest memory (lease->priv).  @coming: a lease of a standby; @why
+ * (out): reason of an error.
+ * Return: lease, with a reference; ERR_PTR(-ECONNRESET) its session is over; or another error.
+ */
 static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool coming, char *why)
 {
 	struct dlend_lease *lease;
@@ -84,7 +90,10 @@ static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool comin
 	return mem == ERR_PTR(-ENOTCONN) ? ERR_PTR(-ECONNRESET) : ERR_CAST(mem);
 }
 
-/* There is no lease: the device fails, or the VM that is to come is told @why. [locked] */
+/*
+ * The lender has granted no lease: make the device fail, or note @why for the VM that is to come.
+ * -EAGAIN: the lender is still resetting the device, which is no failure. [locked]
+ */
 static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 {
 	bool lost = err == -ECONNRESET;
@@ -101,6 +110,7 @@ static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 	v->lost = lost;
 }
 
+/* DLEND_STEP_BORROW; @coming: DLEND_STEP_STANDBY */
 static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 {
 	struct dlend_lease *lease = ERR_PTR(-ENODEV);
@@ -109,7 +119,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
-	/* An administrator means a certain device, and its lender may have another in its place. */
+	/* The administrator wants a certain device; the lender may have another one there. */
 	if (v->identity[0] && strcmp(v->identity, v->info.identity))
 		snprintf(why, sizeof(why),
 			 "it is another device: its identity is \"%s\", not \"%s\" as set",
@@ -129,7 +139,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 	if (IS_ERR(lease) && wanted) {
 		dlend_step_refused(v, PTR_ERR(lease), why);
 	} else if (wanted) {
-		/* The gate stays shut until it is known that the lease has not ended already. */
+		/* No dlend_vdev_update(): dlend_step_work() first checks the lease for its end. */
 		WRITE_ONCE(v->claim.lease, lease);
 		dlend_reply_granted(&v->asked, &v->actual, v->readrq);
 	} else if (!IS_ERR(lease)) {
@@ -140,7 +150,7 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 		dlend_lease_return(lease);
 	}
 	mutex_unlock(&v->lock);
-	/* A reply that came too late may have been a grant. */
+	/* The reply may come later, and be a grant: return that. */
 	if (lease == ERR_PTR(-ETIMEDOUT))
 		dlend_claim_return_stray(&v->claim);
 	/* The device's last user has returned it, and the lender is still resetting it. */
@@ -148,7 +158,10 @@ static void dlend_step_borrow(struct dlend_vdev *v, bool coming)
 		dlend_step_await_lender(v);
 }
 
-/* A request failed.  The VMM is told, unless the link is lost and stop_on_loss is off. [locked] */
+/*
+ * Make the device fail because a request @what has failed.  The VMM's error eventfd is signalled,
+ * unless the link is lost and stop_on_loss is off. [locked]
+ */
 static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
 			      int ret)
 {
@@ -159,8 +172,8 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 }
 
 /*
- * Wait until the device reaches the BARs of the VM's other devices, but for those that it cannot
- * reach.  If the device is to stop at once, do not wait.
+ * Wait until the device reaches those BARs of the VM's other devices that it can reach.  If another
+ * step is urgent, do not wait.
  */
 static void dlend_step_await_p2p(struct dlend_vdev *v)
 {
@@ -171,15 +184,15 @@ static void dlend_step_await_p2p(struct dlend_vdev *v)
 			     DLEND_P2P_SETTLE_MS);
 }
 
-/* Is the device still to begin?  A reset or Bus Master Enable off may have come since. [locked] */
+/* Is Bus Master Enable still to be turned on?  Another step may have become due. [locked] */
 static bool dlend_step_may_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	return v->claim.lease == lease && v->is.next == DLEND_STEP_BME_ON;
 }
 
 /*
- * The device is about to transfer: have all that it shall reach mapped first.  Guest memory is
- * mapped by now.  Return: false if the device is not to begin any more.
+ * The device is about to do DMA: have all BARs mapped that it shall reach.  Guest memory is mapped
+ * by now.  Return: false if Bus Master Enable is not to be turned on any more.
  */
 static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
@@ -205,7 +218,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 {
 	int ret;
 
-	/* Off counts from the request on, on from the reply on.  The gate is shut in between. */
+	/* Off is noted before the request, on after the reply: the gate is shut in between. */
 	mutex_lock(&v->lock);
 	v->actual.bme = v->actual.bme && on;
 	mutex_unlock(&v->lock);
@@ -238,7 +251,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	bool fails;
 	int ret;
 
-	/* Stop transfers first, which is quick: callers wait for that, and not for the reset. */
+	/* First stop DMA, which is quick: dlend_borrow_await_stop() waits for that only. */
 	if (READ_ONCE(v->now.dma))
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
@@ -250,13 +263,16 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->stat.resets++;
 	fails = dlend_reply_reset(&v->desired, &v->asked, &v->actual, v->readrq, ret);
 	v->move.given = v->move.given && ret;
-	/* The windows stay, as Bus Master Enable is off and the guest has the same memory. */
+	/* The DMA mappings stay, as Bus Master Enable is off and the guest has the same memory. */
 	v->now.dma = v->now.dma && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
-/* If the lender cannot do that, the device stays as it is, and the guest sees what it has lost. */
+/*
+ * Have the lender restore what the device lost in a reset.  If it cannot, the device stays as it
+ * is, and the guest sees what the device has lost.
+ */
 static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	dlend_lease_enable(lease);
@@ -266,11 +282,11 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 }
 
 /*
- * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
- * asks without the spare vectors, and after that for half as many each time.  A thread that waits
- * in SET_IRQS learns how many are possible (vdev->irq_short).  If none waits, because interrupts
- * were set up before the device was borrowed, the device fails, as its guest would lose interrupts.
- * [locked]
+ * The lender has set up @got of the wanted vectors; 0: it cannot set up so many, and has set up
+ * none.  Then the worker asks without the spare vectors, and after that for half as many each time.
+ * A thread that waits in VFIO_DEVICE_SET_IRQS learns how many are possible (vdev->irq_short).  If
+ * no thread waits, because interrupts were set up before the device was borrowed, the device fails,
+ * as its guest would lose interrupts. [locked]
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
 {
@@ -303,7 +319,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	resized = v->actual.irq_mode == v->asked.irq_mode || v->irq_gap;
 	/*
 	 * Until the reply it is not known what the lender delivers.  If the guest goes back to the
-	 * old set-up before that, the worker must set it up again, or an edge could be lost.
+	 * old set-up before the reply, the worker must set that up again, or an edge could be lost.
 	 */
 	v->actual.irq_mode = DLEND_IRQ_UNKNOWN;
 	dlend_bypass_end(v);
@@ -328,7 +344,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_irq_fewer(v, lease, ret ? 0 : v->asked.irq_count);
 }
 
-/* Only speed depends on this.  If the lender does not do it, the device still works. */
+/* Set Max_Read_Request_Size.  If the request fails, the device still works, maybe slower. */
 static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	/* The capability does not move while a VMM has the device open. */
@@ -354,7 +370,7 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
 }
 
-/* Note that a build has ended with @ret. Return: is it to be tried again? [locked] */
+/* Note that a build has ended with @ret, because of @why. Return: try again later? [locked] */
 static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
 				  int ret, const char *why)
 {
@@ -383,7 +399,7 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 	return false;
 }
 
-/* Is the gate open, or will be when a dma_unmap of another device of the VM is over? */
+/* Is the gate open, or will it be when a dma_unmap that is under way is over? [locked] */
 static bool dlend_step_is_open(const struct dlend_vdev *v)
 {
 	return v->desired.bme && v->actual.bme && v->actual.build == v->desired.build &&
@@ -409,7 +425,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (ret)
 		return;
 	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
-	/* The host that the VM is still on has ended the move. */
+	/* -ESTALE for a standby: the old host has ended the move. */
 	if (ret == -ESTALE && v->now.coming) {
 		dlend_ended_lose(v, lease, "the host that the VM is on has ended its move");
 		return;
@@ -445,7 +461,10 @@ static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *l
 	[DLEND_STEP_TAKE_OVER] = dlend_move_step_take_over,
 };
 
-/* The gate may open after two of the steps.  The worker looks for RAM before. */
+/*
+ * Return: the step to make, for which vdev->asked is set.  After two of the steps the gate may
+ * open: it stays shut until the worker has looked for RAM (now.looking).
+ */
 static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -465,13 +484,13 @@ void dlend_step_work(struct work_struct *work)
 		bool asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
 		struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 
-		/* The worker is queued again, as there is a step to make. */
+		/* The worker is queued once more already, as there is a step to make. */
 		if (asks && dlend_claim_pending(&v->claim))
 			break;
 		if (asks)
 			dlend_step_borrow(v, step == DLEND_STEP_STANDBY);
 		lease = dlend_vdev_lease(v);
-		/* The lender may have told the end of the lease before the grant was noted. */
+		/* The lender may have ended the lease before the grant was noted here. */
 		if (asks && lease && dlend_lease_over(lease))
 			dlend_ended_lose(v, lease, "the lease ended at once");
 		if (asks || !lease)
@@ -483,7 +502,7 @@ void dlend_step_work(struct work_struct *work)
 	dlend_condition_say(v);
 }
 
-/* What the borrower calls (struct dlend_claim_ops) */
+/* The ops of the claim (struct dlend_claim_ops), which the borrower calls */
 
 static void dlend_borrow_op_get(struct dlend_claim *claim)
 {
@@ -550,7 +569,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
-	/* A device that has no interrupts gets them in the new way when they are set up. */
+	/* A device without interrupts gets them in the new way when they are set up anyway. */
 	if (!claim->lease || v->now.failed || v->desired.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->desired.irq_turn++;
@@ -564,7 +583,7 @@ static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_le
 }
 
 /*
- * Unpin now: a lease that ended in a callback of the link could not wait there for its pins.  Then
+ * Unpin now: if the lease ended in a callback of the link, that could not wait for the pins.  Then
  * drop the reference of vdev->ended: the lease's slots become free with its last reference, and the
  * guest's next lease may need them.
  */

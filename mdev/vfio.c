@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The VFIO PCI device that a VMM sees: regions and ioctls.  Configuration space and the expansion
- * ROM are answered here.  What a call asks of the device is noted here as wanted (vdev->desired),
- * and the worker does it (vdev.c).  BARs, interrupts and guest memory are in bar.c, irq.c,
- * guest_ram.c.
+ * The VFIO PCI device that a VMM sees: regions and ioctls.  Accesses to configuration space and the
+ * expansion ROM are answered here.  What a call asks of the device is noted here as desired
+ * (vdev->desired), and the worker has the lender do it (vdev.c).  BARs, interrupts and guest memory
+ * are in bar.c, irq.c, guest_ram.c.
  *
- * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
+ * Everything here runs under the VMM's big lock.  So a call waits for the lender only where a local
  * device would make the VMM wait, too, and for a bounded time.  A reset, or Bus Master Enable off,
  * waits until the device has stopped; a set-up of interrupts, until they are set up; a read of
- * INTx's status, or of registers that only the device knows, until these are known.  A trapped BAR
- * access waits until the device is there, as a page fault does.
+ * INTx's status, or of registers that only the device knows, until their value is known.  A trapped
+ * BAR access waits at the gate, as a page fault does.
  */
 #include <linux/ktime.h>
 #include <linux/pci_regs.h>
@@ -88,12 +88,12 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	dlend_vmm_drop(&v->vmm);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
-	/* In this order, as the mdev's type is in memory of the offer. */
+	/* In this order, as the mdev's type is in memory that goes with the offer's device. */
 	put_device(dlend_vdev_dev(v));
 	put_device(dlend_offer_dev(v->claim.offer));
 }
 
-/* Cliques: what the guest is told of peer-to-peer between this device and the VM's others */
+/* Cliques: which of the VM's devices the guest takes to reach each other by peer-to-peer */
 
 static const char *dlend_vdev_doubt(const struct dlend_p2p_user *user, unsigned int other,
 				    char text[DLEND_P2P_DOUBT_LEN])
@@ -132,8 +132,8 @@ static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_u
 }
 
 /*
- * What the mdev's setting means, or the lender's if the mdev's is "auto".
- * Return: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE.
+ * Work out what the mdev's setting means; if it is "auto", the lender's setting.
+ * Return: a clique's number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE.
  */
 static int dlend_vdev_set_clique(const struct dlend_vdev *v)
 {
@@ -146,6 +146,7 @@ static int dlend_vdev_set_clique(const struct dlend_vdev *v)
 	return clique;
 }
 
+/* Set the device's clique, as it joins the VM's other devices: called by dlend_p2p_join(). */
 static void dlend_vdev_settle_clique(struct dlend_p2p_user *user)
 {
 	struct dlend_vdev *v = container_of(user->member[user->of], struct dlend_vdev, p2p);
@@ -169,16 +170,16 @@ static void dlend_vdev_settle_clique(struct dlend_p2p_user *user)
 }
 
 /*
- * The device becomes one of its VM's, until dlend_p2p_leave().  KVM knows the VM; without KVM the
- * process that opened the device is the VM.  @place: 0, or why the device's configuration space has
- * no place for a clique.
+ * Enter the device among the devices of its VM, until dlend_p2p_leave().  The VM is identified by
+ * its struct kvm; without KVM, by the process that opened the device.  @place: 0, or why the
+ * device's configuration space has no place for a clique (dlend_cfg_init()).
  */
 static void dlend_vdev_p2p_join(struct dlend_vdev *v, int place)
 {
 	struct dlend_p2p_member *m = &v->p2p;
 
 	m->owner = dlend_vdev_dev(v);
-	/* No structure of KVM's is at an address that is a time since this host booted. */
+	/* A pointer to a struct kvm is never equal to a time since this host booted. */
 	m->user = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
 	m->wq = &v->idle_wq;
 	v->clique_wanted = dlend_vdev_set_clique(v);
@@ -227,6 +228,7 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 	desc->bar[DLEND_ROM_INDEX].size = dlend_rom_size(v);
 }
 
+/* Make the virtual configuration space, and join the VM's devices.  Return: 0 or -errno. */
 static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 {
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
@@ -238,7 +240,10 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
 	mutex_lock(&v->lock);
 	dlend_vfio_describe(v, snapshot, &desc);
-	/* First see whether there is a place for a clique, as the VM's other devices are told. */
+	/*
+	 * First find out whether there is a place for a clique: joining publishes the clique to
+	 * the VM's other devices.
+	 */
 	ret = dlend_cfg_init(&v->cfg, &desc);
 	place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
 	mutex_unlock(&v->lock);
@@ -262,7 +267,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
  * a guest that turns Bus Master Enable off, uses the memory for something else at once.  So a build
  * gives way to a reset, to Bus Master Enable off and to interrupts (vdev->is.urgent), and callers
  * wait for the lender's reply, for a bounded time (dlend_borrow_await_stop()).  If no reply comes,
- * this node closes the windows to its memory.
+ * this node unmaps the guest's memory in its aperture (dlend_memory_fence()).
  */
 
 /*
@@ -274,6 +279,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 #define DLEND_BORROW_STATUS_MS	100
 #define DLEND_BORROW_IRQS_MS	1000
 
+/* A VMM has opened the device: start from the initial states. */
 static void dlend_borrow_open(struct dlend_vdev *v)
 {
 	bool comes = dlend_claim_comes(&v->claim);
@@ -292,15 +298,15 @@ static void dlend_borrow_open(struct dlend_vdev *v)
 	v->had_space = false;
 	dlend_move_forget(v);
 	v->move.told = 0;
-	/* A VM that moves here brings its lease, and a build for it pins. */
+	/* If a VM is to move here, the standby's build pins, after RESUMING: so no prepin now. */
 	v->now.prepin = v->prepin && !comes;
 	dlend_vdev_update(v);
 }
 
 /*
- * Stop the device, before all else at close: a VMM that dies leaves it in the middle of transfers.
- * At the end of the close the device reaches no memory, whatever the lender says.  But if it still
- * transfers then, this host's IOMMU logs that, and answers the NTB with errors.
+ * Stop the device, before all else at close: a VMM that dies leaves its device in the midst of DMA.
+ * At the end of the close the device reaches no memory, whatever the lender does.  But if the
+ * device still does DMA then, this host's IOMMU logs faults, and answers the NTB with errors.
  */
 static void dlend_borrow_quiesce(struct dlend_vdev *v)
 {
@@ -308,7 +314,7 @@ static void dlend_borrow_quiesce(struct dlend_vdev *v)
 	v->desired.bme = false;
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	/* All of the VM's devices at once, so that the wait for one keeps no other's lease. */
+	/* Stop all of the VM's devices at once, so that no lease waits for another device. */
 	if (current->flags & PF_EXITING && dlend_same_user(dlend_vdev_caller(), v->claim.user))
 		dlend_guest_vmm_exits(v);
 	/* Without a lease, or after a failure, no reply comes that ends the wait. */
@@ -317,13 +323,16 @@ static void dlend_borrow_quiesce(struct dlend_vdev *v)
 }
 
 /*
- * A function reset, by the guest or by VFIO.  The caller has reset the configuration space.
- * [locked]
+ * Desire a function reset, by the guest or by VFIO.  The caller has reset the virtual configuration
+ * space, and calls dlend_vdev_update(). [locked]
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
 	v->desired.bme = dlend_cfg_mastering(&v->cfg);
-	/* A vCPU that waits for a BAR that stays on (a VF's) sets the bit again. */
+	/*
+	 * End all waits for the device.  A vCPU that waits for a BAR that stays enabled (a VF's has
+	 * no enable bit) faults again, and sets the bit again.
+	 */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
 	if (v->claim.lease || v->claim.borrowing)
@@ -338,8 +347,8 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 
 	lockdep_assert_held(&v->lock);
 	/*
-	 * The VM is still another host's, or has come before its device: dlend_move_begin() acts on
-	 * what has been set by then.
+	 * The VM still belongs to another host, or has come before its device: dlend_move_begin()
+	 * acts on what the configuration space has by then.
 	 */
 	if (v->now.coming) {
 		v->desired.reset += !!(effects & DLEND_CFG_E_FLR);
@@ -358,7 +367,7 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		if (!v->claim.lease)
 			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
 	}
-	/* A device that is not in D0 transfers nothing, and its lender was told of no memory. */
+	/* A device that is not in D0 does no DMA, and may lack builds: so D0 asks for one. */
 	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
 		       DLEND_CFG_E_D0))
 		v->desired.bme = masters;
@@ -368,8 +377,8 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 }
 
 /*
- * The lender does not say that the device has stopped: close this node's windows to its memory,
- * unless another device of the VM uses the same ones.
+ * The lender has not said in time that the device has stopped: unmap the guest's memory in this
+ * node's aperture, unless another device of the VM uses the same mappings.
  */
 static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 {
@@ -397,6 +406,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 			     "it may still reach the guest's memory, which another device of the VM uses, too");
 }
 
+/* Wait until the device does no DMA; after @ms milliseconds cut it off from this node's memory. */
 static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
 {
 	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiesced), msecs_to_jiffies(ms)))
@@ -410,7 +420,7 @@ static void dlend_borrow_reset(struct dlend_vdev *v)
 
 	dlend_move_close(v);
 	mutex_lock(&v->lock);
-	/* The lease was only prepared for a VM that was to come. */
+	/* If a VM was to come, the lease is only a standby's, of no use for this VM: return it. */
 	if (v->now.coming)
 		before = dlend_ended_give_up(v);
 	dlend_move_forget(v);
@@ -423,9 +433,9 @@ static void dlend_borrow_reset(struct dlend_vdev *v)
 }
 
 /*
- * VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X.  Return: 0 or -errno.  As vfio-pci: > 0: the lender
- * has only so many vectors, and none is set up any more; -ENOSPC: the lender has no vector, and
- * none is set up any more, or it lacks only those of @hdr, and the others stay.
+ * VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X.  Return: as vfio-pci: 0; > 0: the lender has only so
+ * many vectors, and none is set up any more; -ENOSPC: the lender has no vector, and none is set up
+ * any more; or the lender has too few for those of @hdr, and the other ones stay; or another error.
  */
 static int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
@@ -437,7 +447,7 @@ static int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set
 	ret = dlend_irqs_set(v, hdr, data);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	/* After that, interrupts are set up, or will be when the device is borrowed. */
+	/* After the wait, interrupts are set up, or will be when the device is borrowed. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
 			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
 	guard(mutex)(&v->lock);
@@ -459,7 +469,7 @@ static u16 dlend_borrow_intx(struct dlend_vdev *v)
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 	u32 status;
 
-	/* If INTx had been asserted, the lender would have told. */
+	/* If INTx had been asserted, the lender would have sent an interrupt. */
 	if (!lease || READ_ONCE(v->irq.live) != DLEND_IRQ_INTX || !READ_ONCE(v->irq.owed))
 		return 0;
 	/* Only the device knows whether the guest has served INTx since. */
@@ -469,8 +479,9 @@ static u16 dlend_borrow_intx(struct dlend_vdev *v)
 }
 
 /*
- * Opening borrows the device only with prepin=open, as the guest has not touched it yet.  But if
- * another node has the device, the VM does not start, instead of its guest finding that out.
+ * Opening the device borrows it only with prepin=open, as the guest has not accessed it yet.  But
+ * if another node has the device, the open fails, so that the VM does not start with a device that
+ * its guest cannot use.
  */
 static int dlend_vfio_open(struct vfio_device *vfio)
 {
@@ -478,7 +489,7 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 	char why[DLEND_REASON_LEN];
 	int ret;
 
-	/* The memory of such a VM is encrypted, and a device has no key. */
+	/* The memory of a confidential VM is encrypted, and a device has no key. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
 		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
@@ -505,8 +516,8 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	dlend_move_close(v);
 	dlend_borrow_quiesce(v);
 	/*
-	 * The lease goes first: if user space serves the pinned memory, a pin under way takes as
-	 * long as user space likes.
+	 * Return the lease before unpinning: if user space serves the pinned memory, a pin under
+	 * way takes as long as user space likes.
 	 */
 	dlend_ended_leave(v);
 	dlend_guest_stop(v);
@@ -524,13 +535,13 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 /*
  * Registers of configuration space that only the device itself knows (dlend_cfg_live()).
  *
- * Asking the device costs a message and a reply.  So it is done for these registers only, and only
- * for an access as a processor makes it.  The lowest bytes of a value come first in memory, as
- * dlend runs on little-endian hosts only.  An access waits for the lender for a bounded time,
- * without vdev->lock.
+ * Asking the device costs a message and a reply.  So the device is asked for these registers only,
+ * and only for accesses of at most 8 bytes, as processors make them.  The lowest bytes of a value
+ * come first in memory, as dlend runs on little-endian hosts only.  An access waits for the lender
+ * for a bounded time, without vdev->lock.
  */
 
-/* How long an access waits at most, for a lease and for the lender together. */
+/* How long an access waits at most, for the lease and for the lender's reply together. */
 #define DLEND_LIVE_MS		100
 
 /* The lender's kernel gives a device 125 ms for a word of VPD. */
@@ -555,7 +566,10 @@ static unsigned int dlend_live_left(ktime_t end)
 	return max(ktime_ms_delta(end, ktime_get()), 1LL);
 }
 
-/* Without a lock: which registers these are does not change while a VMM has the device open. */
+/*
+ * Is a register of the device's own among these bytes?  Without a lock: which registers these are
+ * does not change while a VMM has the device open.
+ */
 static bool dlend_live_concerns(const struct dlend_vdev *v, u32 pos, u32 len)
 {
 	u32 at;
@@ -566,7 +580,10 @@ static bool dlend_live_concerns(const struct dlend_vdev *v, u32 pos, u32 len)
 	return false;
 }
 
-/* Is there nothing to wait for?  A read does not wait for a reset, whose outcome is known. */
+/*
+ * Is it known whether the device can be asked now?  A read does not wait for a reset: the virtual
+ * space has the values after a reset.
+ */
 static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_live live = READ_ONCE(v->is.live);
@@ -575,8 +592,9 @@ static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 }
 
 /*
+ * Get the lease by which the device can be asked now; a write borrows the device, if needed.
  * @end: (in, out) until when the access may wait.
- * Return: the lease by which the device can be asked now, referenced; or NULL.
+ * Return: lease, with a reference; NULL: the device cannot be asked.
  */
 static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, ktime_t *end)
 {
@@ -602,7 +620,7 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 	return v->is.live == DLEND_LIVE_NOW ? dlend_lease_get(v->claim.lease) : NULL;
 }
 
-/* Note how an access has ended. */
+/* Note how an access to the device's own registers has ended. */
 static void dlend_live_note(struct dlend_vdev *v, int ret)
 {
 	if (ret)
@@ -610,7 +628,7 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 	if (ret != -ETIMEDOUT)
 		return;
 	guard(mutex)(&v->lock);
-	/* A time-out of a write in the pause says nothing. */
+	/* A write in the pause waits so shortly that its time-out means nothing. */
 	if (ktime_after(ktime_get(), v->live_after))
 		v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
 }
@@ -629,7 +647,11 @@ static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 			     pos, why, ERR_PTR(ret));
 }
 
-/* A read ends with the first error.  A write goes on, as its parts do not depend on each other. */
+/*
+ * Read from, or write to, the device those of the bytes that are registers of its own.  A read ends
+ * with the first error, and @buf keeps the other bytes.  A write goes on, as its parts do not
+ * depend on each other.
+ */
 static void dlend_live_rw(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len, bool write)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
@@ -663,6 +685,7 @@ static void dlend_live_rw(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len, bool 
 		dlend_live_warn(v, pos, ret);
 }
 
+/* The guest has started an access to a word of VPD: make it in the device, and note the result. */
 static void dlend_live_vpd(struct dlend_vdev *v)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_VPD_MS);
@@ -684,7 +707,7 @@ static void dlend_live_vpd(struct dlend_vdev *v)
 
 /* Regions */
 
-/* Return: bytes done; -EINVAL beyond the region's end; -EFAULT. */
+/* Access configuration space.  Return: bytes done; -EINVAL beyond the region's end; -EFAULT. */
 static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf, size_t count,
 				 bool write)
 {
@@ -720,7 +743,10 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 	return count;
 }
 
-/* A piece may be shorter than was asked for: go on until all is done. */
+/*
+ * Access a region at *@ppos, piece by piece, as one piece may be shorter than @count.
+ * Return: bytes done; if there are none, an error; -EINTR a fatal signal is pending.
+ */
 static ssize_t dlend_vfio_rw(struct dlend_vdev *v, char __user *buf, size_t count, loff_t *ppos,
 			     bool write)
 {
@@ -901,7 +927,7 @@ static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigne
 	return -ENOTTY;
 }
 
-/* The mdev is being removed: ask the VMM to let go. */
+/* The mdev is being removed: ask the VMM, by the request eventfd, to close the device. */
 static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);

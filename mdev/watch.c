@@ -5,22 +5,22 @@
  * SRCU: no symbol of KVM's modules.
  *
  * The watch (dlend_watch_begin()) is one thread for each VM, however many devices the VM borrows,
- * over whatever links.
+ * and over however many links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
  * does not announce a new slot.  But KVM's call that adds the slot waits for all readers of KVM's
  * SRCU that were reading when the slot appeared.  So the thread is always such a reader: each
  * reading section begins before the last one ends, and in between the thread checks whether the
- * slots have changed.  If they have, it has the devices map the new RAM, and waits for that: so the
- * guest cannot know of the RAM earlier.
+ * slots have changed.  If they have, the thread has the devices build, and waits until they reach
+ * the new RAM: so the guest cannot know of the RAM earlier.
  *
  * RAM that is plugged into an existing slot (virtio-mem) is not announced.  If slots have holes,
- * one device of the VM on each link looks there now and then.
+ * one device of the VM on each link looks there every look_ms (scan.h says what a look is).
  *
  * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
- * once or twice.  So it wakes up each DLEND_WATCH_US; but only each DLEND_WATCH_REST_US while the
- * VM rests, that is, none of its processors is in the guest, and its slots do not change and have
- * no holes.
+ * once or twice.  So the thread wakes up each DLEND_WATCH_US; but only each DLEND_WATCH_REST_US
+ * while the VM rests, that is, none of its vCPUs is in the guest, and its slots do not change and
+ * have no holes.
  *
  * Must not know pins, the pin table, apertures or messages.
  */
@@ -42,7 +42,8 @@ MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into ho
 /* Memory slots */
 
 /*
- * Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held.
+ * Add slots to @out.  @passed: slots of BARs of devices that this host itself passes through; or
+ * else slots of RAM.  KVM's SRCU and the VMM's mmap_lock are held.  Return: 0 or -ENOMEM.
  */
 static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ranges *out)
 {
@@ -58,8 +59,9 @@ static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ran
 		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS)
 			continue;
 		/*
-		 * QEMU makes slots of mapped BARs, too.  The mapping of one of a device that the
-		 * host itself passes through has VM_PFNMAP; that of a borrowed device has not.
+		 * QEMU makes slots of mapped BARs, too.  If the BAR is of a device that this host
+		 * itself passes through, its mapping has VM_PFNMAP; if it is of a borrowed device,
+		 * the mapping has VM_IO only (dlend_bar_mmap()).
 		 */
 		vma = vma_lookup(kvm->mm, slot->userspace_addr);
 		bar = vma ? vma->vm_flags & (VM_IO | VM_PFNMAP) : 0;
@@ -73,7 +75,10 @@ static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ran
 	return 0;
 }
 
-/* @generation (out): of the slots.  @out may be NULL: only @generation is wanted. */
+/*
+ * Read slots as dlend_memslots_collect(), with @generation (out), KVM's number for this state of
+ * the slots.  @out NULL: only @generation is wanted.  @kvm NULL: there are no slots.
+ */
 static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges *out,
 			       u64 *generation)
 {
@@ -110,7 +115,7 @@ static int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots)
 	return err;
 }
 
-/* BARs of devices that the host itself passes through, at the addresses where the VMM has them. */
+/* Add BARs of devices that this host itself passes through to @bars, by guest-physical address. */
 static int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 {
 	u64 generation;
@@ -118,7 +123,7 @@ static int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 	return dlend_memslots_pick(kvm, true, bars, &generation);
 }
 
-/* A number that changes with every slot. */
+/* Return: KVM's number for the present state of the slots. */
 static u64 dlend_memslots_generation(struct kvm *kvm)
 {
 	u64 generation;
@@ -130,14 +135,18 @@ static u64 dlend_memslots_generation(struct kvm *kvm)
 bool dlend_memslots_confidential(const struct kvm *kvm)
 {
 #ifdef CONFIG_X86
-	/* A VMM may start SEV-ES the old way: then the VM is of the default type. */
+	/* A VMM may start SEV-ES by KVM's older call: then the VM is of the default type. */
 	return kvm->arch.vm_type != KVM_X86_DEFAULT_VM || kvm->arch.has_protected_state;
 #else
 	return false;
 #endif
 }
 
-/* From now on calls that change slots do not return.  (Sparse follows locks within a function.) */
+/*
+ * Begin a reading section of KVM's SRCU: from now on calls that change slots do not return.
+ * (__release() is for sparse, which follows locks within a function only.)
+ * Return: the section, for dlend_memslots_leave().
+ */
 static int dlend_memslots_enter(struct kvm *kvm)
 {
 	int section = 0;
@@ -149,7 +158,7 @@ static int dlend_memslots_enter(struct kvm *kvm)
 	return section;
 }
 
-/* Calls that change slots return, unless a later dlend_memslots_enter() came before them. */
+/* End a section: calls that change slots return, unless they began in a later section. */
 static void dlend_memslots_leave(struct kvm *kvm, int section)
 {
 	if (kvm) {
@@ -158,7 +167,7 @@ static void dlend_memslots_leave(struct kvm *kvm, int section)
 	}
 }
 
-/* Is one of the VM's processors in the guest? */
+/* Is one of the VM's vCPUs in the guest? */
 static bool dlend_memslots_runs(struct kvm *kvm)
 {
 	struct kvm_vcpu *vcpu;
@@ -184,7 +193,7 @@ bool dlend_watch_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
 	guard(mutex)(&vm->watch_lock);
 	if (!mem->watches || !vm->kvm)
 		return mem->watches && otherwise;
-	/* If memory is short, say RAM: RAM out of reach is an error, and a BAR is not. */
+	/* If memory is short, say "RAM": the build fails then, and does not take RAM for a hole. */
 	ram = dlend_memslots_read(vm->kvm, &slots) ||
 	      (dlend_ranges_next(&slots.ranges, gpa, &range) && range.start <= gpa);
 	dlend_ranges_clear(&slots.ranges);
@@ -206,7 +215,7 @@ int dlend_watch_read_slots(struct dlend_memory *mem)
 
 /* The watch */
 
-/* Less would keep a CPU busy; more would make VMMs wait too long. */
+/* Time between two checks: less would keep a CPU busy; more would make VMMs wait too long. */
 #define DLEND_WATCH_US		2000u
 #define DLEND_WATCH_SLACK_US	500u
 /* At rest: 10 wake-ups a second.  With holes, RAM may come at any moment, so there is no rest. */
@@ -214,7 +223,7 @@ int dlend_watch_read_slots(struct dlend_memory *mem)
 /* A VM rests when nothing has changed for so many wake-ups in a row. */
 #define DLEND_WATCH_STILL	64u
 
-/* May a device transfer, and not reach all RAM that has come? */
+/* May a device of the VM do DMA, and not reach all RAM that has come (the op behind())? */
 static bool dlend_watch_behind(struct dlend_vm *vm)
 {
 	struct dlend_ram *ram = NULL;
@@ -233,7 +242,7 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 /*
  * Slots were added.  Wait until each device reaches the RAM there, or has stopped.  Until then the
  * VMM's call does not return, as VFIO_MAP_DMA does not for a device that this host passes through.
- * So the guest cannot give that RAM to a device, not even to a device that takes its work from
+ * So the guest cannot have a device use that RAM, not even a device that takes its work from
  * memory, which the gate does not hold back.
  */
 static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *added)
@@ -272,7 +281,10 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	dlend_ranges_clear(&bars);
 }
 
-/* Slots that are new since the last time, into @added (or NULL).  -ENOMEM: it may be anything. */
+/*
+ * Read the slots into vm->slots, and add those that are new since the last time to @added (NULL:
+ * not wanted).  Return: 0; -ENOMEM: any slots may be new.
+ */
 static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
 {
 	struct dlend_memslots now = {};
@@ -288,7 +300,7 @@ static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
 	return err;
 }
 
-/* Have the slots changed?  Inside of a reading section of KVM's SRCU. */
+/* Return: have the slots changed?  The caller is in a reading section of KVM's SRCU. */
 static bool dlend_watch_slots(struct dlend_vm *vm)
 {
 	struct dlend_ranges added = {};
@@ -304,7 +316,7 @@ static bool dlend_watch_slots(struct dlend_vm *vm)
 	return true;
 }
 
-/* One device of each link looks; no device does where there are no holes. */
+/* Have one device on each link look, if look_ms have passed and the slots have holes. */
 static void dlend_watch_look(struct dlend_vm *vm)
 {
 	unsigned int ms = READ_ONCE(dlend_look_ms);
