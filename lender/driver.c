@@ -348,7 +348,7 @@ static bool lend_sysfs_is_back(const struct lend_fn *fn)
 /*
  * Queue RECLAIM to the borrower for every function of the group that is lent; it may return them.
  */
-static void lend_sysfs_ask_back(struct lend_group *group)
+static void lend_sysfs_send_reclaim(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
 	struct dlend_msg msg;
@@ -391,7 +391,7 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 	if (force)
 		lend_lease_revoke(group, "reclaim_force");
 	else
-		lend_sysfs_ask_back(group);
+		lend_sysfs_send_reclaim(group);
 
 	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(fn),
 					   msecs_to_jiffies(lend_sysfs_reclaim_timeout_ms));

@@ -361,7 +361,7 @@ int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned i
 	return ret;
 }
 
-bool lend_registry_forget(struct lend_fn *fn)
+bool lend_registry_leave(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
 

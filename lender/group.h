@@ -68,7 +68,7 @@
 struct dentry;
 struct iommu_group;
 struct lend_group;
-struct lend_windows;
+struct lend_bar_slots;
 
 /**
  * struct lend_bar - a BAR of a lent function
@@ -223,7 +223,7 @@ enum lend_news_kind {
  *	atomic bit operations)
  * @refused: a bit for each listener whose link refuses the function's requester IDs, so that it is
  *	not offered over that link (notify.c; atomic bit operations)
- * @win: offsets of its BARs in the aperture while it is lent, else NULL (reach.c, group lock)
+ * @slots: offsets of its BARs in the aperture while it is lent, else NULL (reach.c, group lock)
  * @memory: two range owners of the guest memory that is mapped through this function (reach.c): of
  *	the holder and of the standby (group lock)
  * @holder_index: which one in @memory is the holder's; the other is the standby's (group lock)
@@ -266,7 +266,7 @@ struct lend_fn {
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned long unsent[LEND_NEWS_KINDS];
 	unsigned long refused;
-	struct lend_windows *win;
+	struct lend_bar_slots *slots;
 	struct dlend_owner memory[2];
 	unsigned int holder_index;
 	struct lend_p2p p2p;
@@ -288,13 +288,13 @@ static inline bool lend_fn_is_offered(const struct lend_fn *fn)
  * @link: to the standby's node, referenced; NULL: there is no standby, and the rest is not valid.
  *	Also read without the lock (READ_ONCE())
  * @domain: with the standby's memory; not attached; or ERR_PTR() if it could not be made
- * @win: offsets of the BARs, where nothing is mapped yet; or NULL, or ERR_PTR()
+ * @slots: offsets of the BARs, where nothing is mapped yet; or NULL, or ERR_PTR()
  * @source: interrupt source towards the standby
  */
 struct lend_standby {
 	struct dlend_link *link;
 	struct dlend_domain *domain;
-	struct lend_windows *win;
+	struct lend_bar_slots *slots;
 	struct dlend_irq_source *source;
 };
 
@@ -484,7 +484,7 @@ extern struct workqueue_struct *lend_wq;
  * lend_registry_join - add a new function to the registry, and to its group, which is made if
  * needed
  * @fn: (in, out) function; sets lend_fn.group, with a reference, and lend_fn.index.  The registry
- *	takes no reference: the caller keeps the function until lend_registry_forget()
+ *	takes no reference: the caller keeps the function until lend_registry_leave()
  * @iommu: (in) its IOMMU group; a new group keeps a reference
  * @members: (in) functions in that IOMMU group, for a new group; they are counted again when a
  *	function becomes ready
@@ -500,7 +500,7 @@ int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned i
 		       void (*init)(struct lend_group *group));
 
 /**
- * lend_registry_forget - undo lend_registry_join(): remove a function from the registry and its
+ * lend_registry_leave - undo lend_registry_join(): remove a function from the registry and its
  * group
  * @fn: (in, out) function; keeps its reference to the group
  *
@@ -508,7 +508,7 @@ int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned i
  * Return: false; true: @fn was the last function of its group, and the caller has to disable the
  * group's works, and then to lend_group_put() the group, for the registry's reference.
  */
-bool lend_registry_forget(struct lend_fn *fn);
+bool lend_registry_leave(struct lend_fn *fn);
 
 /**
  * lend_registry_each_group - call a function for every group

@@ -143,7 +143,7 @@ static void lend_group_try_offer(struct lend_group *group)
 }
 
 /* Callback of lend_registry_each_group(). */
-static void lend_group_look_again(struct lend_group *group, void *unused)
+static void lend_group_update(struct lend_group *group, void *unused)
 {
 	guard(mutex)(&group->lock);
 	lend_group_try_offer(group);
@@ -151,12 +151,12 @@ static void lend_group_look_again(struct lend_group *group, void *unused)
 		lend_group_announce(group);
 }
 
-static void lend_groups_look_again(struct work_struct *work)
+static void lend_groups_update(struct work_struct *work)
 {
-	lend_registry_each_group(lend_group_look_again, NULL);
+	lend_registry_each_group(lend_group_update, NULL);
 }
 
-static DECLARE_WORK(lend_groups_work, lend_groups_look_again);
+static DECLARE_WORK(lend_groups_work, lend_groups_update);
 
 void lend_groups_changed(void)
 {
@@ -302,7 +302,7 @@ void lend_prepare_withdraw(struct lend_fn *fn)
  * nobody gets the device, and the offsets of its BARs are not used again.
  */
 
-void lend_fence_bus_master(struct lend_fn *fn, bool on)
+void lend_bus_master_set(struct lend_fn *fn, bool on)
 {
 	if (on)
 		pci_set_master(fn->pdev);
@@ -314,7 +314,7 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on)
 /* Turn a function's bus mastering off, as the first step of a fence.  Group lock. */
 static void lend_fence_quiesce(struct lend_fn *fn)
 {
-	lend_fence_bus_master(fn, false);
+	lend_bus_master_set(fn, false);
 	trace_dlend_fence(&fn->addr, "bus_master_off", fn->group->lease.epoch);
 }
 
@@ -386,12 +386,12 @@ int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
 	/* On an error lend_standby_drop() undoes what is done here, so all members are set. */
 	WRITE_ONCE(s->link, dlend_link_get(link));
 	s->source = source;
-	s->win = NULL;
+	s->slots = NULL;
 	s->domain = dlend_domain_create(&fn->pdev->dev);
 	if (IS_ERR(s->domain))
 		return PTR_ERR(s->domain);
-	s->win = lend_bars_reserve(fn, link, group->lease.move.epoch, grant->bar_offset);
-	return PTR_ERR_OR_ZERO(s->win);
+	s->slots = lend_bars_reserve(fn, link, group->lease.move.epoch, grant->bar_offset);
+	return PTR_ERR_OR_ZERO(s->slots);
 }
 
 void lend_standby_drop(struct lend_group *group)
@@ -406,8 +406,8 @@ void lend_standby_drop(struct lend_group *group)
 		dlend_domain_block(s->domain);
 		dlend_domain_destroy(s->domain);
 	}
-	if (!IS_ERR_OR_NULL(s->win))
-		lend_bars_drop(s->win);
+	if (!IS_ERR_OR_NULL(s->slots))
+		lend_bars_drop(s->slots);
 	dlend_irq_source_close(s->source);
 	dlend_link_put(link);
 }
@@ -447,9 +447,9 @@ int lend_standby_swap(struct lend_fn *fn)
 	fn->irq.source = s->source;
 	ret = lend_attach_domain(group);
 	if (!ret)
-		ret = lend_bars_take(fn, s->win);
+		ret = lend_bars_take(fn, s->slots);
 	else
-		lend_bars_drop(s->win);
+		lend_bars_drop(s->slots);
 	if (!ret)
 		lend_p2p_open(fn, group->link, group->lease.move.epoch);
 	return ret;
@@ -724,7 +724,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 		pci_warn(fn->pdev, "is unbound without a reset, its DMA and interrupts are off: not all functions that are reset with it are bound here; reset its slot or bus before another driver uses it\n");
 	cancel_delayed_work_sync(&group->recover);
 	mutex_lock(&group->lock);
-	last = lend_registry_forget(fn);
+	last = lend_registry_leave(fn);
 	if (last) {
 		lend_group_drop_domain(group);
 	} else {
@@ -770,7 +770,7 @@ static bool lend_lease_asleep;
  * Do LEND_DO_DROP and LEND_DO_PARK, if they are in @todo.  A parked device is fenced, and keeps the
  * state in which its guest has left it.  Group lock.
  */
-static void lend_lease_obey_move(struct lend_group *group, u32 todo)
+static void lend_lease_do_move(struct lend_group *group, u32 todo)
 {
 	unsigned long delay = (unsigned long)READ_ONCE(lend_lease_parked_s) * HZ;
 
@@ -810,7 +810,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 		trace_dlend_lease(&fn->addr, "unbind", group->lease.holder, group->lease.epoch, 0);
 		lend_recover_fence(group);
 	}
-	lend_lease_obey_move(group, todo);
+	lend_lease_do_move(group, todo);
 	mutex_unlock(&group->lock);
 	lend_reserve(group, &lend_reserve_nobody, 0);
 	lend_group_join_set(group, "");
@@ -847,7 +847,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo,
 			   struct dlend_irq_source *source, struct dlend_p_lease *grant)
 {
-	struct lend_windows *win;
+	struct lend_bar_slots *slots;
 	int ret = 0;
 
 	/* The device may have reset itself while no node had it. */
@@ -861,8 +861,8 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 		ret = lend_lease_make_domain(fn, link);
 	if (ret)
 		return ret;
-	win = lend_bars_reserve(fn, link, fn->group->lease.epoch, grant->bar_offset);
-	ret = PTR_ERR_OR_ZERO(win) ?: lend_bars_take(fn, win);
+	slots = lend_bars_reserve(fn, link, fn->group->lease.epoch, grant->bar_offset);
+	ret = PTR_ERR_OR_ZERO(slots) ?: lend_bars_take(fn, slots);
 	if (!ret && fn->hidden)
 		lend_bars_hide(fn);
 	else if (!ret)
@@ -889,7 +889,7 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 		lend_fence_unreach(fn);
 		lend_recover_later(group, 0);
 	}
-	lend_lease_obey_move(group, todo);
+	lend_lease_do_move(group, todo);
 	return ret;
 }
 
@@ -1099,7 +1099,7 @@ static int lend_lease_end(struct lend_group *group, enum lend_event_type type,
 	if (todo & LEND_DO_FENCE)
 		lend_recover_fence(group);
 	/* Not before the fence, which must not be delayed. */
-	lend_lease_obey_move(group, todo);
+	lend_lease_do_move(group, todo);
 	return ret;
 }
 

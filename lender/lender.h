@@ -129,28 +129,28 @@ u64 lend_irq_fired(const struct lend_fn *fn);
  * lend_bars_drop(); or ERR_PTR(): -ENOSPC the BARs do not fit into the aperture (a message names
  * the sizes); -ENOTCONN the link has no aperture; -ENOMEM.
  */
-struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
-				       __le64 *offset);
+struct lend_bar_slots *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+					 __le64 *offset);
 
 /**
  * lend_bars_take - map the BARs at offsets from lend_bars_reserve(): the borrower reaches them
- * @fn: (in, out) function, with lend_fn.win NULL
- * @win: (in) from lend_bars_reserve(); becomes lend_fn.win, also if this fails
+ * @fn: (in, out) function, with lend_fn.slots NULL
+ * @slots: (in) from lend_bars_reserve(); becomes lend_fn.slots, also if this fails
  *
  * Context: process, group lock; takes the aperture's lock.
  * Return: 0; or as dlend_slot_map_phys(): some BARs are not mapped, and a message names them.
  */
-int lend_bars_take(struct lend_fn *fn, struct lend_windows *win);
+int lend_bars_take(struct lend_fn *fn, struct lend_bar_slots *slots);
 
 /**
  * lend_bars_drop - give up offsets that lend_bars_take() was not called for
- * @win: (in) from lend_bars_reserve(); the caller must not use it any more
+ * @slots: (in) from lend_bars_reserve(); the caller must not use it any more
  *
  * The offsets are in quarantine until lend_bars_acked().
  *
  * Context: process; takes the aperture's lock and lend_bars_closed_lock.
  */
-void lend_bars_drop(struct lend_windows *win);
+void lend_bars_drop(struct lend_bar_slots *slots);
 
 /**
  * lend_bars_hide - unmap the BARs from the aperture; their offsets stay allocated
@@ -533,7 +533,8 @@ void lend_notify_exit(void);
  */
 
 /**
- * lend_foreign_await - wait up to LEND_WINDOW_WAIT_MS for the foreign grant that a P2P_MAP needs
+ * lend_foreign_await - wait up to LEND_P2P_WINDOW_WAIT_MS for the foreign grant that a P2P_MAP
+ * needs
  * @link: (in) to the borrower
  * @p: (in) the borrower's request; not trusted
  *
@@ -917,7 +918,7 @@ void lend_prepare_done(struct lend_fn *fn);
 void lend_prepare_withdraw(struct lend_fn *fn);
 
 /**
- * lend_fence_bus_master - set or clear Bus Master Enable in the device
+ * lend_bus_master_set - set or clear Bus Master Enable in the device
  * @fn: (in) function
  * @on: (in) true: set it; false: clear it
  *
@@ -925,7 +926,7 @@ void lend_prepare_withdraw(struct lend_fn *fn);
  *
  * Context: process, group lock.
  */
-void lend_fence_bus_master(struct lend_fn *fn, bool on);
+void lend_bus_master_set(struct lend_fn *fn, bool on);
 
 /**
  * lend_fence_hide - take the BARs of a function out of reach of its borrower and of other devices

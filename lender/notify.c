@@ -614,7 +614,7 @@ void lend_notify_queue(struct dlend_link *link, const struct dlend_msg *msg)
 }
 
 /* Callback of dlend_links_each(). */
-static int lend_notify_note_to(struct dlend_link *link, void *msg)
+static int lend_notify_queue_to(struct dlend_link *link, void *msg)
 {
 	lend_notify_queue(link, msg);
 	return 0;
@@ -629,7 +629,7 @@ void lend_notify_withdraw(struct lend_fn *fn)
 	WRITE_ONCE(fn->gone, true);
 	mutex_unlock(&lend_offer_lock);
 	dlend_msg_init(&msg, DLEND_MSG_WITHDRAW, &fn->addr, 0, 0);
-	dlend_links_each(true, lend_notify_note_to, &msg);
+	dlend_links_each(true, lend_notify_queue_to, &msg);
 }
 
 /*
@@ -667,7 +667,7 @@ static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
 }
 
 /* Post all notes of this session, and drop those of older ones. */
-static int lend_listener_say_notes(struct lend_listener *l)
+static int lend_listener_flush_notes(struct lend_listener *l)
 {
 	struct lend_pending_msg *note;
 	int ret = 0;
@@ -726,7 +726,7 @@ static int lend_listener_post_peers(struct lend_listener *l)
 }
 
 /* If lend_listener.peers is set: post, and set it again if that fails. */
-static int lend_listener_say_peers(struct lend_listener *l)
+static int lend_listener_flush_peers(struct lend_listener *l)
 {
 	int ret;
 
@@ -797,7 +797,7 @@ static int lend_listener_add_requesters(struct lend_listener *l, struct lend_fn 
 }
 
 /* Post what is marked for a function, and set the marks again if that fails. */
-static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
+static int lend_listener_flush_fn(struct lend_listener *l, struct lend_fn *fn)
 {
 	struct lend_news news;
 	int ret;
@@ -812,7 +812,7 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 	 * ERROR before the STATE in which the error has ended the lease (lend_lease_error()).
 	 */
 	if (!ret)
-		ret = lend_listener_say_notes(l);
+		ret = lend_listener_flush_notes(l);
 	/*
 	 * One of these notes may have been the function's WITHDRAW, after which no OFFER may come.
 	 */
@@ -861,9 +861,9 @@ static void lend_listener_work(struct work_struct *work)
 	 * If a function in @all has the name of a function that was unbound before, WITHDRAW for
 	 * the older one is among the notes by now, and the peer has to get that first.
 	 */
-	ret = lend_listener_say_notes(l) ?: lend_listener_say_peers(l);
+	ret = lend_listener_flush_notes(l) ?: lend_listener_flush_peers(l);
 	for (unsigned int i = 0; i < count && !ret; i++)
-		ret = lend_listener_say_fn(l, all[i]);
+		ret = lend_listener_flush_fn(l, all[i]);
 	lend_fns_put(all, count);
 	/* No pause: the post, or dlend_link_set_requesters(), has waited already. */
 	if (ret == -ETIMEDOUT || ret == -EAGAIN)

@@ -6,8 +6,8 @@
  *
  *   map		(struct lend_map) the source is in this host: a BAR that it reaches
  *   grant		(struct lend_grant) the target is in this host, sources are in another one
- *   foreign grant	(struct lend_foreign) the target is in another host: the grant that its lender
- *			has made, and that sources in this host use
+ *   foreign grant	(struct lend_foreign) the target is in another host: the grant that
+ *			its lender has made, and that sources in this host use
  *
  * The borrower's messages only name devices, BARs and leases.  A map needs both leases: that of the
  * source, which the caller has checked, and that of the target.  The latter is valid if other
@@ -91,8 +91,8 @@ static struct lend_peer *lend_peer_get(struct dlend_link *link)
 }
 
 /* Queue P2P_CLOSE or P2P_CLOSED, which name a grant by its id, for a peer. */
-static void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
-			      u32 epoch, u32 id)
+static void lend_peer_queue_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
+			       u32 epoch, u32 id)
 {
 	struct dlend_p_p2p_id *p;
 	struct dlend_msg msg;
@@ -148,7 +148,7 @@ struct lend_map {
 #define LEND_MAPS_MAX		(32 * DLEND_NUM_BARS)
 
 /* Queue P2P_LOST for the borrower.  P2p lock, and the lease of the source exists. */
-static void lend_map_note_lost(const struct lend_map *map)
+static void lend_map_queue_lost(const struct lend_map *map)
 {
 	struct dlend_p_p2p *p;
 	struct dlend_msg msg;
@@ -243,7 +243,7 @@ static void lend_map_del(struct lend_map *map, const char *why)
 static void lend_map_lose(struct lend_map *map, const char *why)
 {
 	if (!map->missed)
-		lend_map_note_lost(map);
+		lend_map_queue_lost(map);
 	lend_map_del(map, why);
 }
 
@@ -262,7 +262,7 @@ static void lend_map_not_mapped(struct dlend_owner *owner, const struct dlend_dm
 		if (map->r.iova != r->iova || map->missed)
 			continue;
 		map->missed = true;
-		lend_map_note_lost(map);
+		lend_map_queue_lost(map);
 	}
 }
 
@@ -350,7 +350,7 @@ struct lend_foreign {
  * How long a P2P_MAP waits for the P2P_WINDOW that it needs, in ms.  One comes from the borrower,
  * the other from the target's lender, over different links: so P2P_MAP may arrive first.
  */
-#define LEND_WINDOW_WAIT_MS	1000
+#define LEND_P2P_WINDOW_WAIT_MS	1000
 
 /*
  * The foreign grant that a P2P_MAP @p of the borrower behind @lease needs, or NULL.  Only grants of
@@ -444,8 +444,8 @@ static void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *
 	foreign = peer ? lend_foreign_by_id(peer, le32_to_cpu(p->id)) : NULL;
 	if (foreign)
 		lend_foreign_drop(foreign);
-	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
-			  le32_to_cpu(p->id));
+	lend_peer_queue_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
+			   le32_to_cpu(p->id));
 }
 
 static bool lend_foreign_arrived(struct dlend_link *lease, const struct dlend_p_p2p *p)
@@ -456,7 +456,7 @@ static bool lend_foreign_arrived(struct dlend_link *lease, const struct dlend_p_
 
 void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 {
-	long left = msecs_to_jiffies(LEND_WINDOW_WAIT_MS);
+	long left = msecs_to_jiffies(LEND_P2P_WINDOW_WAIT_MS);
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 
 	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET ||
@@ -513,7 +513,7 @@ struct lend_grant {
 static u32 lend_grant_last_id;
 
 /* Queue P2P_WINDOW for the other lender.  P2p lock. */
-static void lend_grant_note_window(const struct lend_grant *grant)
+static void lend_grant_queue_window(const struct lend_grant *grant)
 {
 	struct dlend_p_p2p_window *p;
 	struct dlend_msg msg;
@@ -559,7 +559,7 @@ static void lend_grant_close(struct lend_grant *grant)
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
 	lend_notify_ungrant(&grant->granted);
-	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
+	lend_peer_queue_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
 /* Handle P2P_CLOSED: another lender has unmapped a closed grant.  Takes the p2p lock. */
@@ -649,7 +649,7 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	grant->granted.bytes = slot->size;
 	list_add_tail(&grant->node, &peer->grants);
 	list_add_tail(&grant->of_fn, &fn->p2p.grants);
-	lend_grant_note_window(grant);
+	lend_grant_queue_window(grant);
 	lend_notify_grant(&grant->granted);
 	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, slot->offset,
 			  slot->size);

@@ -6,7 +6,7 @@
  * BARs: when a lease ends, they are unmapped from the aperture at once.  Their offsets are used
  * again only after two things have happened: the device was reset, and the borrower has confirmed
  * that it does not use the offsets any more (RETURN), or has begun a new session.  The record of
- * such offsets (struct lend_windows) may live longer than the lease and the function.
+ * such offsets (struct lend_bar_slots) may live longer than the lease and the function.
  */
 #include <linux/slab.h>
 
@@ -16,7 +16,7 @@
 #include "lender/trace.h"
 
 /*
- * struct lend_windows - record of the offsets that a lease of a function has for its BARs
+ * struct lend_bar_slots - record of the offsets that a lease of a function has for its BARs
  * @node: in lend_bars_closed, after the lease (closed lock)
  * @link: to the borrower, referenced
  * @ap: this node's aperture on @link; exists until link_down() returns, and so does this record
@@ -27,7 +27,7 @@
  * @slot: during the lease: slot of each BAR, or NULL (group lock)
  * @cookie: after the lease: for dlend_slot_release(), or 0 (closed lock)
  */
-struct lend_windows {
+struct lend_bar_slots {
 	struct list_head node;
 	struct dlend_link *link;
 	struct dlend_aperture *ap;
@@ -45,10 +45,10 @@ struct lend_windows {
 static DEFINE_MUTEX(lend_bars_closed_lock);
 static LIST_HEAD(lend_bars_closed);
 
-static void lend_windows_free(struct lend_windows *win)
+static void lend_bar_slots_free(struct lend_bar_slots *slots)
 {
-	dlend_link_put(win->link);
-	kfree(win);
+	dlend_link_put(slots->link);
+	kfree(slots);
 }
 
 /*
@@ -102,22 +102,22 @@ int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar)
 	return ret ?: lend_bar_part(slot, bar, bar->hole_end, bar->span);
 }
 
-struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
-				       __le64 *offset)
+struct lend_bar_slots *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+					 __le64 *offset)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct lend_windows *win;
+	struct lend_bar_slots *slots;
 	struct dlend_slot *slot;
 
 	if (!ap)
 		return ERR_PTR(-ENOTCONN);
-	win = kzalloc_obj(*win);
-	if (!win)
+	slots = kzalloc_obj(*slots);
+	if (!slots)
 		return ERR_PTR(-ENOMEM);
-	win->link = dlend_link_get(link);
-	win->ap = ap;
-	win->addr = fn->addr;
-	win->epoch = epoch;
+	slots->link = dlend_link_get(link);
+	slots->ap = ap;
+	slots->addr = fn->addr;
+	slots->epoch = epoch;
 
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		offset[i] = cpu_to_le64(U64_MAX);
@@ -129,30 +129,30 @@ struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *li
 				lend_bar_no_space(fn, i, link, ap);
 			goto undo;
 		}
-		win->slot[i] = slot;
+		slots->slot[i] = slot;
 		offset[i] = cpu_to_le64(slot->offset);
 	}
-	return win;
+	return slots;
 
 undo:
 	/* true: the borrower does not know the offsets, so they need no quarantine. */
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		if (win->slot[i])
-			dlend_slot_free(win->slot[i], true);
-	lend_windows_free(win);
+		if (slots->slot[i])
+			dlend_slot_free(slots->slot[i], true);
+	lend_bar_slots_free(slots);
 	return ERR_CAST(slot);
 }
 
 /*
- * Map all BARs in the slots of @win.  Return: 0; the first error: the BARs from there on are not
+ * Map all BARs in the slots of @slots.  Return: 0; the first error: the BARs from there on are not
  * mapped.
  */
-static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
+static int lend_bars_fill(struct lend_fn *fn, struct lend_bar_slots *slots)
 {
 	int ret = 0;
 
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS && !ret; i++) {
-		struct dlend_slot *slot = win->slot[i];
+		struct dlend_slot *slot = slots->slot[i];
 
 		if (!slot)
 			continue;
@@ -161,15 +161,15 @@ static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
 		if (ret)
 			dev_err_ratelimited(&fn->pdev->dev,
 					    "BAR %u, and those after it, cannot be mapped for node %u (%d): there is no memory for it, or the IOMMU of the NTB refuses it\n",
-					    i, dlend_link_peer(win->link), ret);
+					    i, dlend_link_peer(slots->link), ret);
 	}
 	return ret;
 }
 
-int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
+int lend_bars_take(struct lend_fn *fn, struct lend_bar_slots *slots)
 {
-	fn->win = win;
-	return lend_bars_fill(fn, win);
+	fn->slots = slots;
+	return lend_bars_fill(fn, slots);
 }
 
 /*
@@ -178,18 +178,20 @@ int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
  * to unmap a BAR here would revoke its window onto the BAR (dlend_window.revoked), which the guest
  * then could not reach before its next lease.
  */
-static bool lend_bars_stay_mapped(const struct lend_windows *win)
+static bool lend_bars_stay_mapped(const struct lend_bar_slots *slots)
 {
-	return dlend_link_peer(win->link) == dlend_node_id();
+	return dlend_link_peer(slots->link) == dlend_node_id();
 }
 
 void lend_bars_hide(struct lend_fn *fn)
 {
-	struct lend_windows *win = fn->win;
+	struct lend_bar_slots *slots = fn->slots;
 	struct dlend_slot *slot;
 
-	for (unsigned int i = 0; win && !lend_bars_stay_mapped(win) && i < DLEND_NUM_REGIONS; i++) {
-		slot = win->slot[i];
+	if (!slots || lend_bars_stay_mapped(slots))
+		return;
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
+		slot = slots->slot[i];
 		if (!slot)
 			continue;
 		dlend_slot_unmap(slot, 0, slot->size);
@@ -199,98 +201,98 @@ void lend_bars_hide(struct lend_fn *fn)
 
 int lend_bars_show(struct lend_fn *fn)
 {
-	struct lend_windows *win = fn->win;
+	struct lend_bar_slots *slots = fn->slots;
 	int ret;
 
-	if (!win || lend_bars_stay_mapped(win))
+	if (!slots || lend_bars_stay_mapped(slots))
 		return 0;
-	ret = lend_bars_fill(fn, win);
+	ret = lend_bars_fill(fn, slots);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev, "these BARs stay out of reach until the next reset, or lease\n");
 	return ret;
 }
 
 /* Unmap the slots of a record, and put the record into the list of those in quarantine. */
-static void lend_windows_close(struct lend_windows *win)
+static void lend_bar_slots_close(struct lend_bar_slots *slots)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
-		if (!win->slot[i])
+		if (!slots->slot[i])
 			continue;
-		trace_dlend_lend_window(&win->addr, "bar", false, i, win->slot[i]->offset,
-					win->slot[i]->size, 0);
-		win->cookie[i] = dlend_slot_free(win->slot[i], false);
-		win->slot[i] = NULL;
+		trace_dlend_lend_window(&slots->addr, "bar", false, i, slots->slot[i]->offset,
+					slots->slot[i]->size, 0);
+		slots->cookie[i] = dlend_slot_free(slots->slot[i], false);
+		slots->slot[i] = NULL;
 	}
 	guard(mutex)(&lend_bars_closed_lock);
-	list_add_tail(&win->node, &lend_bars_closed);
+	list_add_tail(&slots->node, &lend_bars_closed);
 }
 
 void lend_bars_close(struct lend_fn *fn)
 {
-	struct lend_windows *win = fn->win;
+	struct lend_bar_slots *slots = fn->slots;
 
-	fn->win = NULL;
-	if (win)
-		lend_windows_close(win);
+	fn->slots = NULL;
+	if (slots)
+		lend_bar_slots_close(slots);
 }
 
-void lend_bars_drop(struct lend_windows *win)
+void lend_bars_drop(struct lend_bar_slots *slots)
 {
 	/* Nothing was mapped at these offsets, so no reset is needed before they are free. */
-	win->reset = true;
-	lend_windows_close(win);
+	slots->reset = true;
+	lend_bar_slots_close(slots);
 }
 
 /* Both conditions hold: end the quarantine of the offsets, and free the record.  Closed lock. */
-static void lend_windows_release(struct lend_windows *win)
+static void lend_bar_slots_release(struct lend_bar_slots *slots)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		if (win->cookie[i])
-			dlend_slot_release(win->ap, win->cookie[i]);
-	trace_dlend_fence(&win->addr, "slots_free", win->epoch);
-	list_del(&win->node);
-	lend_windows_free(win);
+		if (slots->cookie[i])
+			dlend_slot_release(slots->ap, slots->cookie[i]);
+	trace_dlend_fence(&slots->addr, "slots_free", slots->epoch);
+	list_del(&slots->node);
+	lend_bar_slots_free(slots);
 }
 
 void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch)
 {
-	struct lend_windows *win, *next;
+	struct lend_bar_slots *slots, *next;
 
 	guard(mutex)(&lend_bars_closed_lock);
-	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
-		if (win->link != link || win->addr.bdf != addr->bdf ||
-		    dlend_epoch_after(win->epoch, epoch))
+	list_for_each_entry_safe(slots, next, &lend_bars_closed, node) {
+		if (slots->link != link || slots->addr.bdf != addr->bdf ||
+		    dlend_epoch_after(slots->epoch, epoch))
 			continue;
-		win->acked = true;
-		if (win->reset)
-			lend_windows_release(win);
+		slots->acked = true;
+		if (slots->reset)
+			lend_bar_slots_release(slots);
 	}
 }
 
 void lend_bars_reset_done(const struct lend_fn *fn)
 {
-	struct lend_windows *win, *next;
+	struct lend_bar_slots *slots, *next;
 
 	guard(mutex)(&lend_bars_closed_lock);
-	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
-		if (win->addr.bdf != fn->addr.bdf)
+	list_for_each_entry_safe(slots, next, &lend_bars_closed, node) {
+		if (slots->addr.bdf != fn->addr.bdf)
 			continue;
-		win->reset = true;
-		if (win->acked)
-			lend_windows_release(win);
+		slots->reset = true;
+		if (slots->acked)
+			lend_bar_slots_release(slots);
 	}
 }
 
 void lend_bars_link_lost(struct dlend_link *link)
 {
-	struct lend_windows *win, *next;
+	struct lend_bar_slots *slots, *next;
 
 	guard(mutex)(&lend_bars_closed_lock);
-	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
-		if (win->link != link)
+	list_for_each_entry_safe(slots, next, &lend_bars_closed, node) {
+		if (slots->link != link)
 			continue;
-		list_del(&win->node);
-		lend_windows_free(win);
+		list_del(&slots->node);
+		lend_bar_slots_free(slots);
 	}
 }
 

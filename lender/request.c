@@ -128,7 +128,7 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
  * Let the kernel read or write (PCI_VPD_ADDR_F in @addr) one word of VPD.  May take long;
  * reset_lock.
  */
-static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
+static int lend_config_access_vpd(struct pci_dev *pdev, u16 addr, __le32 *word)
 {
 	bool write = addr & PCI_VPD_ADDR_F;
 	ssize_t moved;
@@ -150,8 +150,8 @@ static int lend_config_move_word(struct pci_dev *pdev, u16 addr, __le32 *word)
  * Check the lease, and copy lend_fn.vpd to @word, or @word to lend_fn.vpd (@store).  Takes the
  * group lock.  Return: 0; -EAGAIN; or as lend_lease_enter().
  */
-static int lend_config_swap_word(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
-				 __le32 *word, bool store)
+static int lend_config_copy_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				__le32 *word, bool store)
 {
 	int ret = lend_lease_enter(fn, link, epoch);
 
@@ -181,7 +181,7 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	int ret;
 
 	/* Check the lease before anything that takes long; the word is read again below. */
-	ret = lend_config_swap_word(fn, link, epoch, &word, false);
+	ret = lend_config_copy_vpd(fn, link, epoch, &word, false);
 	if (ret)
 		return ret;
 	/*
@@ -191,11 +191,11 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	if (!READ_ONCE(fn->pdev->vpd.len))
 		pci_read_vpd(fn->pdev, 0, 1, &first);
 	guard(mutex)(&fn->group->reset_lock);
-	ret = lend_config_swap_word(fn, link, epoch, &word, false);
+	ret = lend_config_copy_vpd(fn, link, epoch, &word, false);
 	if (!ret)
-		ret = lend_config_move_word(fn->pdev, addr, &word);
+		ret = lend_config_access_vpd(fn->pdev, addr, &word);
 	if (!ret && !(addr & PCI_VPD_ADDR_F))
-		ret = lend_config_swap_word(fn, link, epoch, &word, true);
+		ret = lend_config_copy_vpd(fn, link, epoch, &word, true);
 	return ret;
 }
 
@@ -274,7 +274,7 @@ static struct lend_event lend_move_event(const struct lend_fn *fn, enum lend_eve
 }
 
 /* Has the administrator listed the device's model in cut_models? */
-static bool lend_move_tried(const struct lend_fn *fn)
+static bool lend_move_is_listed(const struct lend_fn *fn)
 {
 	bool tried;
 
@@ -296,7 +296,7 @@ static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_t
 		return 0;
 	if (fn->group->members > 1)
 		return -EMLINK;
-	if (!lend_drain_moves(lend_drain_kind(fn->pdev->class), forced, lend_move_tried(fn)))
+	if (!lend_drain_moves(lend_drain_kind(fn->pdev->class), forced, lend_move_is_listed(fn)))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -437,7 +437,7 @@ static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 ep
 	before = lend_irq_fired(fn);
 	/* Mask MSI-X, turn Bus Master Enable off. */
 	lend_irq_hold(fn, true);
-	lend_fence_bus_master(fn, false);
+	lend_bus_master_set(fn, false);
 	mutex_unlock(&fn->group->lock);
 	/* Without the group lock: a fence must not wait for the device's completions. */
 	pci_wait_for_pending_transaction(fn->pdev);
@@ -581,7 +581,7 @@ static int lend_request_bus_master(struct lend_fn *fn, bool on)
 	while (!on && READ_ONCE(fn->hold_stop))
 		msleep(LEND_HOLD_POLL_MS);
 	lend_reset_heal(fn);
-	lend_fence_bus_master(fn, on);
+	lend_bus_master_set(fn, on);
 	return 0;
 }
 
@@ -698,7 +698,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 		return ret;
 	/* A guest that resets its device runs, so a move that was prepared must not go on. */
 	lend_move_running(fn);
-	lend_fence_bus_master(fn, false);
+	lend_bus_master_set(fn, false);
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
 	/* "?: 1", as 0 means that no reset was asked for. */
