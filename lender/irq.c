@@ -23,6 +23,7 @@ static irqreturn_t lend_irq_msi_handler(int irq, void *arg)
 	struct lend_vector *vec = arg;
 
 	WRITE_ONCE(vec->fired, vec->fired + 1);
+	/* false: no lock is held, so this may read through the window. */
 	dlend_irq_fire(vec->fn->irq.source, vec->index, false);
 	return IRQ_HANDLED;
 }
@@ -48,6 +49,7 @@ static irqreturn_t lend_irq_intx_handler(int irq, void *arg)
 	if (!mine)
 		return IRQ_NONE;
 	WRITE_ONCE(vec->fired, vec->fired + 1);
+	/* As in lend_irq_msi_handler(). */
 	dlend_irq_fire(vec->fn->irq.source, 0, false);
 	return IRQ_HANDLED;
 }

@@ -629,6 +629,7 @@ void lend_notify_withdraw(struct lend_fn *fn)
 	WRITE_ONCE(fn->gone, true);
 	mutex_unlock(&lend_offer_lock);
 	dlend_msg_init(&msg, DLEND_MSG_WITHDRAW, &fn->addr, 0, 0);
+	/* true: only links that are up. */
 	dlend_links_each(true, lend_notify_queue_to, &msg);
 }
 
@@ -709,6 +710,7 @@ static int lend_listener_post_peers(struct lend_listener *l)
 	struct dlend_msg msg;
 	int ret;
 
+	/* true, here and below: only links that are up. */
 	dlend_links_each(true, lend_peer_list_add, &peers);
 	do {
 		n = min(peers.count - first, DLEND_PEERS_PER_MSG);

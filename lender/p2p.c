@@ -555,6 +555,7 @@ static void lend_grant_close(struct lend_grant *grant)
 
 	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(link), grant->bar,
 			  grant->slot->offset, grant->slot->size);
+	/* false: the other lender may still use the offset: it goes into quarantine. */
 	grant->cookie = dlend_slot_free(grant->slot, false);
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
@@ -695,6 +696,7 @@ int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *p)
 
 	if (!lend_bar_whole(&fn->bar[want.bar]) || want.node == dlend_node_id())
 		return -EINVAL;
+	/* true: only links that are up. */
 	dlend_links_each(true, lend_grant_over, &want);
 	if (want.ret == -EDQUOT)
 		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the share of the window to node %u that peer-to-peer may take: make the window larger in the NTB's set-up, or dlend_core.p2p_window_percent\n",

@@ -220,6 +220,7 @@ static void lend_bar_slots_close(struct lend_bar_slots *slots)
 			continue;
 		trace_dlend_lend_window(&slots->addr, "bar", false, i, slots->slot[i]->offset,
 					slots->slot[i]->size, 0);
+		/* false: the borrower may still use the offset: it goes into quarantine. */
 		slots->cookie[i] = dlend_slot_free(slots->slot[i], false);
 		slots->slot[i] = NULL;
 	}

@@ -194,6 +194,7 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	ret = lend_config_copy_vpd(fn, link, epoch, &word, false);
 	if (!ret)
 		ret = lend_config_access_vpd(fn->pdev, addr, &word);
+	/* After a read: store the word for the holder, if it still has the lease. */
 	if (!ret && !(addr & PCI_VPD_ADDR_F))
 		ret = lend_config_copy_vpd(fn, link, epoch, &word, true);
 	return ret;
@@ -477,6 +478,7 @@ static int lend_move_run(struct lend_fn *fn)
 	const struct lend_lease *lease = &fn->group->lease;
 
 	lend_move_running(fn);
+	/* Unmask MSI-X. */
 	lend_irq_hold(fn, false);
 	trace_dlend_lease(&fn->addr, "run", lease->holder, lease->epoch, 0);
 	return 0;
@@ -699,6 +701,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	/* A guest that resets its device runs, so a move that was prepared must not go on. */
 	lend_move_running(fn);
 	lend_bus_master_set(fn, false);
+	/* Only end the interrupts. */
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0, NULL, NULL);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
 	/* "?: 1", as 0 means that no reset was asked for. */
@@ -770,6 +773,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 		ret = lend_move_enter(fn, link, epoch);
 		if (ret)
 			return ret;
+		/* true: as the standby */
 		ret = lend_request_dma(fn, msg, true);
 		mutex_unlock(&fn->group->lock);
 	}
