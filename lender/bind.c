@@ -381,7 +381,7 @@ static void lend_bind_msix(struct lend_fn *fn)
 		return;
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
-	/* All of the table, also the vectors that this host does not give. */
+	/* The whole table, with the vectors that this host cannot give the device. */
 	lend_bind_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
 	/* The PBA has a bit for each vector, in words of 64 bits. */
 	lend_bind_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
@@ -563,7 +563,7 @@ int lend_bind_save(struct lend_fn *fn)
 	if (!fn->saved)
 		return -ENOMEM;
 	lend_rom_copy(fn);
-	/* The device's own serial number, unless an administrator has written one (driver.c). */
+	/* The Device Serial Number, unless an admin has written an identity (driver.c). */
 	if (serial && !fn->identity[0])
 		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
 	lend_bind_snapshot(fn);

@@ -929,7 +929,7 @@ static int __init lend_driver_init(void)
 		destroy_workqueue(lend_wq);
 		return ret;
 	}
-	/* Guests on this host borrow like all others. */
+	/* Guests on this host borrow over the loopback link, as others do over an NTB. */
 	ret = dlend_loop_open() ?:
 	      bus_register_notifier(&pci_bus_type, &lend_driver_bus_notifier);
 	if (ret)

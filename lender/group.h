@@ -436,11 +436,12 @@ void lend_set_name(const struct lend_group *group, char *name);
 int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *todo, bool *others);
 
 /**
- * lend_set_reserve - lend_lease_reserve() for a group
+ * lend_set_reserve - lend_lease_reserve() for the lease of a group
  * @group: (in, out) group
- * @whom: (in) as there
+ * @whom: (in) as for lend_lease_reserve()
  *
- * Context: process, group lock; takes lend_set_lock. Return: as there.
+ * Context: process, group lock; takes lend_set_lock.
+ * Return: as lend_lease_reserve().
  */
 bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom);
 

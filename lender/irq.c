@@ -263,7 +263,7 @@ static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 	if (ret)
 		return ret;
 	ret = dlend_domain_map(fn->group->domain, &fn->irq.owner, &r);
-	/* The guest has memory there, or the platform keeps these addresses. */
+	/* The guest has memory at these IOVAs, or the platform reserves them. */
 	return ret == -EEXIST || ret == -ERANGE ? -EOPNOTSUPP : ret;
 }
 

@@ -938,7 +938,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -EIO;
 	if (fn->needs_reset && !fn->lent && !lend_lease_may_rejoin(fn))
 		return -EAGAIN;
-	/* All functions of a group share one domain: a lease begins when all of them are clean. */
+	/* All functions of a group share one domain: before a lease, none may need a reset. */
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		if (lease->state == DLEND_OFFER_FREE && w.fn->needs_reset)
 			return -EAGAIN;
@@ -1013,7 +1013,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 		return ret;
 	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
 				       le32_to_cpu(want->irq_handle));
-	/* The device has not been touched yet, so wrong counters do not cost a reset. */
+	/* The device is not lent yet, so no reset is needed if the counters are wrong. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, node, PTR_ERR(source));
 		return PTR_ERR(source);
@@ -1269,7 +1269,7 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 
 void lend_lease_resume(bool slept)
 {
-	/* First, so that no node borrows a function that is not reset yet. */
+	/* Mark the functions first, so that no node borrows one that was not reset yet. */
 	if (slept)
 		lend_registry_each_group(lend_lease_group_resume, NULL);
 	WRITE_ONCE(lend_lease_asleep, false);

@@ -710,7 +710,7 @@ void lend_iommu_count(struct iommu_group *iommu, struct lend_iommu_count *count)
  *
  * Context: process, device lock; takes the PCI core's lock of all buses (pci_bus_sem).
  * Return: 0; -EINVAL it is a bridge; -ENOTTY it cannot be reset without others; -EBUSY it has
- * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through;
+ * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP it has an identity domain (pass-through);
  * -EACCES it has ATS enabled (PCIe 6.0, 10.1.2: the IOMMU trusts translated requests).  A message
  * says why, and what to do.
  */
@@ -1049,7 +1049,7 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
  * @why: (in) one word, for log and trace
  *
  * Context: process; takes the group lock; waits for no peer.
- * Return: 0; -EALREADY no node has it.
+ * Return: 0; -EALREADY no node has the group.
  */
 int lend_lease_revoke(struct lend_group *group, const char *why);
 

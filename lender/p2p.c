@@ -509,7 +509,7 @@ struct lend_grant {
 	struct lend_granted granted;
 };
 
-/* Id of the grant that was made last (p2p lock). */
+/* lend_grant.id of the grant that was made last (p2p lock). */
 static u32 lend_grant_last_id;
 
 /* Queue P2P_WINDOW for the other lender.  P2p lock. */
