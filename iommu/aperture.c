@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Aperture: an IOMMU domain of its own for the NTB function, with one range of IO addresses, which
- * is cut into slots.  If this node is its own peer, there is no domain: only records of the
- * mappings in each slot, and notifiers of them.
+ * Aperture: one range of IOVAs in an IOMMU domain of the NTB's function, which is cut into slots.
+ * If this node is its own peer, there is no domain: only records of the mappings in each slot, and
+ * notifiers, which are called when these change.
  *
  * Knows the IOMMU API and slots; neither NTB registers, nor VFIO, nor messages.
  */
@@ -28,14 +28,14 @@
 
 /*
  * struct dlend_aperture - see dlend/aperture.h
- * @dev: device whose accesses arrive, NULL on the loop
- * @pg: its domain, NULL on the loop
- * @base: IO address of offset 0
+ * @dev: device whose domain translates the peer's accesses, with a reference; NULL on the loop
+ * @pg: the domain; NULL on the loop, and once detached. Written under @lock
+ * @base: IOVA of offset 0
  * @size: bytes
- * @lock: guards everything below
+ * @lock: guards all members below
  * @live: false once detached: slots are then only numbers
- * @maps: mappings, by IO address
- * @notifiers: struct dlend_notifier: users that reach something without an IOMMU in between
+ * @maps: mappings, by IOVA
+ * @notifiers: struct dlend_notifier: code that reaches a part without an IOMMU in between
  * @slots: offsets: free, in use, in quarantine
  */
 struct dlend_aperture {
@@ -72,7 +72,10 @@ bool dlend_unsafe_interrupts_allowed(void)
 }
 DLEND_EXPORT(dlend_unsafe_interrupts_allowed);
 
-/* If a driver uses another device of the group, that device would lose its DMA mappings. */
+/*
+ * Called for each device of the NTB's IOMMU group: if a driver uses it, it would lose its DMA
+ * mappings when the group gets another domain.  @ours: the NTB's function
+ */
 static int dlend_aperture_other_user(struct device *dev, void *ours)
 {
 	if (dev == ours || !dev->driver)
@@ -111,8 +114,8 @@ static int dlend_aperture_say_other_user(struct device *dev, void *ours)
 
 /*
  * A write to 0xfee00000 is an interrupt; IOMMU domains do not translate it.  On most bridges a peer
- * can make its window lead there, as it reaches the registers of the translation.  So without
- * interrupt remapping it can raise any interrupt of this host, including NMI, SMI and INIT.
+ * can translate its window to there, because it reaches the bridge's registers.  So without
+ * interrupt remapping the peer can raise any interrupt of this host, including NMI, SMI and INIT.
  */
 static int dlend_aperture_check_interrupts(struct device *dev, struct iommu_group *group)
 {
@@ -142,7 +145,7 @@ static int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *gr
 	       dlend_aperture_check_interrupts(dev, group);
 }
 
-/* A range that is clear of reserved regions and of the host bridge's windows. */
+/* Find IOVAs that are clear of reserved regions and of the host bridge's windows. @base: (out) */
 static int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, u64 size,
 				    u64 align, u64 *base)
 {
@@ -178,7 +181,7 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 	return err;
 }
 
-/* Begin and end */
+/* An aperture is made and destroyed */
 
 static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bool shared)
 {
@@ -260,7 +263,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	return ap;
 }
 
-/* Under the lock. No device and no processor reaches the range when this returns. */
+/* Under the lock. When this returns, the peer does not reach the range. Return: bytes unmapped */
 static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64 size)
 {
 	dlend_notifiers_unmap(&ap->notifiers, offset, size);
@@ -281,7 +284,7 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 	mutex_unlock(&ap->lock);
 	if (!pg)
 		return;
-	/* Without the lock: this takes an IOMMU group's mutex, which is outside of the lock. */
+	/* Without the lock: this takes an IOMMU group's mutex, which comes before the lock. */
 	if (!dlend_paging_end(pg))
 		dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
 	put_device(ap->dev);
@@ -370,7 +373,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 }
 DLEND_EXPORT(dlend_slot_alloc);
 
-/* Under the lock. After a detach nothing is mapped. */
+/* Under the lock. Unmap a part of a slot. After a detach nothing is mapped any more. */
 static void dlend_slot_unmap_part(struct dlend_slot *slot, u64 at, u64 size)
 {
 	u64 done, offset = slot->offset + at;
@@ -415,14 +418,14 @@ static bool dlend_slot_inside(const struct dlend_slot *slot, u64 at, u64 size)
 }
 
 /*
- * The largest page of an IOMMU that may be used, 0: any.
+ * Size of the largest IOMMU page that may be used for a mapping, 0: any.
  *
- * A guest's memory is taken away region by region, when a DIMM is unplugged, or when firmware
- * remaps memory.  Edges of regions are multiples of 2 MiB, except for regions that firmware makes
- * before any device is in use.  To unmap a part of a larger IOMMU page, all of that page has to be
- * unmapped for a moment, and a device would find a hole beside the part.  So no page holds more
- * than an aligned 2 MiB.  A gigantic page of the kernel is the exception: it belongs to one region
- * of the guest.
+ * A guest's memory is unmapped region by region, when a DIMM is unplugged, or when firmware remaps
+ * memory.  Edges of regions are multiples of 2 MiB, except for regions that firmware makes before
+ * any device is in use.  To unmap a part of a larger IOMMU page, all of that page has to be
+ * unmapped for a moment, and a device that accesses the rest of the page in that moment gets a
+ * fault.  So no IOMMU page is larger than 2 MiB.  A gigantic page of the kernel is the exception:
+ * it belongs to one region of the guest.
  */
 static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 {
@@ -439,7 +442,7 @@ static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 	return SZ_1G;
 }
 
-/* Under the lock. @piece: its offset is in the aperture; its cap is set here. */
+/* Under the lock. @piece: its offset counts in the aperture; its cap is set here. */
 static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piece)
 {
 	int err;
@@ -458,7 +461,7 @@ static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piec
 	return err;
 }
 
-/* Pages from @i on that are neighbours in physical memory. */
+/* How many pages from @i on are contiguous in physical memory? */
 static unsigned long dlend_aperture_run_length(const struct dlend_pages *ram, unsigned long i)
 {
 	unsigned long n = 1;
@@ -543,7 +546,7 @@ void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size)
 }
 DLEND_EXPORT(dlend_slot_unmap);
 
-/* Views */
+/* Notifiers and mirrors */
 
 static bool dlend_aperture_inside(const struct dlend_aperture *ap, u64 offset, u64 size)
 {
@@ -562,7 +565,11 @@ static bool dlend_aperture_next_piece(struct dlend_aperture *ap, u64 offset, u64
 	return true;
 }
 
-/* Under the lock. Is the range mapped contiguously, to RAM or to a BAR?  A BAR may have holes. */
+/*
+ * Under the lock.  Is the notifier's part mapped contiguously, to a BAR (@mmio) or to RAM?  A BAR
+ * may have holes.  @phys: (out) physical address that the part's first byte is, or would be, mapped
+ * to
+ */
 static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_notifier *notifier,
 			       bool mmio,
 			       phys_addr_t *phys)

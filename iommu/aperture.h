@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Functions of an aperture that only the link core calls. */
+/* Functions of an aperture that only ntb/ and iommu/ call. */
 #ifndef DLEND_IOMMU_APERTURE_H
 #define DLEND_IOMMU_APERTURE_H
 
@@ -11,25 +11,28 @@ struct seq_file;
 /*
  * Locks of iommu/, outermost first:
  *
- *   dlend_domain.lock		domain.c, mutex: claims and mirrors of a lent group's domain
+ *   dlend_domain.lock		domain.c, mutex: range claims and mirrors of a lent group's domain
  *   dlend_aperture.lock	aperture.c, mutex: slots, mappings and notifiers.  Taken under a
  *				domain's lock when a mirror begins or ends
- *   locks of notifiers		taken by their ops, under the aperture's lock: the lock of interrupt
- *				sources (ntb/irq_source.c), and the lock behind which a guest's BARs
- *				are unmapped (dlend_window.revoked())
+ *   locks of notifiers		taken by their ops, under the aperture's lock: sources.lock of
+ *				ntb/irq_source.c, and the lock under which a guest's BARs are
+ *				unmapped (dlend_window.revoked() of mdev/: bar_lock)
+ *   dlend_raw_slot.clearing	raw_slot.c, spinlock, interrupts off: a slot is being cut
  */
 
 /**
  * dlend_aperture_create - make an empty aperture
- * @dma_dev: device whose accesses arrive (the NTB's function); NULL: this node itself is the peer,
- *	no device's accesses arrive, and mapped memory is reached by notifiers only
- * @size: (in) bytes wanted, as the NTB window has; page multiple
- * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
+ * @dma_dev: device whose IOMMU domain translates the peer's accesses (the NTB's function); NULL:
+ *	the peer is this node itself: there is no domain, mappings are only recorded, and notifiers
+ *	are called for them
+ * @size: (in) bytes, as the NTB's window has; page multiple
+ * @align: (in) alignment of the base IOVA that the window needs, bytes; power of two or 0
  * @shared: (in) the device's driver does DMA of its own
  *
- * The device's group gets a domain of its own; or, if @shared, the aperture lies in the driver's,
- * and a peer that makes the hardware's window lead elsewhere reaches the driver's memory. IO
- * addresses are clear of reserved regions and of the host bridge's windows (docs/architecture.md).
+ * The device's group gets an IOMMU domain of its own. If @shared, the aperture is made in the
+ * domain of the driver's DMA API, and a peer that sets the hardware's translation to other IOVAs
+ * reaches the driver's memory. The aperture's IOVAs are clear of reserved regions and of the host
+ * bridge's windows (docs/architecture.md).
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
  * driver uses another device of the group, or has the group; -EPERM interrupt remapping is off, and
@@ -41,21 +44,21 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 
 /**
  * dlend_aperture_destroy - unmap everything, detach, free
- * @ap: aperture; no slot is in use, and there are no notifiers
+ * @ap: aperture. The caller guarantees that no slot is in use, and that there are no notifiers
  *
  * Context: process, may sleep.
  */
 void dlend_aperture_destroy(struct dlend_aperture *ap);
 
-/** dlend_aperture_base - IO address of offset 0, for ntb_mw_set_trans(). Context: any. */
+/** dlend_aperture_base - IOVA of offset 0, for ntb_mw_set_trans(). Context: any. */
 dma_addr_t dlend_aperture_base(const struct dlend_aperture *ap);
 
 /** dlend_aperture_size - bytes of an aperture. Context: any. */
 u64 dlend_aperture_size(const struct dlend_aperture *ap);
 
 /**
- * dlend_aperture_release_all - end all quarantines: a new session begins
- * @ap: aperture; the peer has forgotten all offsets of earlier sessions
+ * dlend_aperture_release_all - end all quarantines, because a new session begins
+ * @ap: aperture. The caller guarantees that the peer has forgotten all offsets of earlier sessions
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
@@ -68,14 +71,15 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
  * dlend_aperture_hindered - is there an obstacle that an admin can remove while the host runs?
  * @dma_dev: device that is to have an aperture
  *
- * If so, dlend_aperture_create() fails with -EBUSY (a driver uses another device of the group) or
- * with -EPERM (interrupts are not remapped, and that is not allowed). Logs nothing.
+ * Logs nothing.
  * Context: process, may sleep.
+ * Return: true: dlend_aperture_create() would fail with -EBUSY (a driver uses another device of the
+ * group) or with -EPERM (interrupts are not remapped, and that is not allowed).
  */
 bool dlend_aperture_hindered(struct device *dma_dev);
 
 /**
- * dlend_aperture_detach - the device goes away: unmap everything, give its domain back
+ * dlend_aperture_detach - unmap everything and detach the domain, because the device goes away
  * @ap: aperture; a second call does nothing
  *
  * The aperture stays, without mappings, until dlend_aperture_destroy(): slots can still be freed,
@@ -84,30 +88,34 @@ bool dlend_aperture_hindered(struct device *dma_dev);
 void dlend_aperture_detach(struct dlend_aperture *ap);
 
 /**
- * dlend_aperture_limit - the peer reaches only the first part of an aperture
+ * dlend_aperture_limit - allocate slots only in the first part of an aperture from now on
  * @ap: aperture
- * @bytes: (in) size of that part: slots are allocated only there from now on; existing ones stay
+ * @bytes: (in) size of that part, which the peer's window reaches; existing slots stay
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
- * dlend_notifier_register - find the memory behind a range, and be told when it is unmapped
+ * dlend_notifier_register - find what a part of an aperture is mapped to, and get unmap() for it
  * @ap: aperture
- * @notifier: (in) its ops, offset and size are set
- * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
- * @phys: (out) physical address of the notifier's offset; NULL: whatever is there
+ * @notifier: (in) the caller has set ops (unmap() only), offset and size; stays until
+ *	dlend_notifier_unregister()
+ * @mmio: (in) true: a BAR must be mapped there, and may have holes; false: RAM must be mapped
+ *	there, all of it. Only with @phys
+ * @phys: (out) physical address that the notifier's offset is mapped to. NULL: it is not looked at
+ *	what is mapped there, if anything
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: 0; -ERANGE if something else or nothing is there, or it is not contiguous, or the range
- * is outside the aperture; -ENODEV the aperture is detached.
+ * Return: 0; -ERANGE something else is mapped there, or nothing, or it is not contiguous, or the
+ * part is outside the aperture; -ENODEV the aperture is detached. On an error nothing is
+ * registered.
  */
 int dlend_notifier_register(struct dlend_aperture *ap, struct dlend_notifier *notifier, bool mmio,
 			    phys_addr_t *phys);
 
 /**
- * dlend_notifier_unregister - no op of a notifier runs any more when this returns
+ * dlend_notifier_unregister - undo dlend_notifier_register(); no op runs any more when this returns
  * @ap: aperture
  * @notifier: notifier, after dlend_notifier_register()
  *
@@ -116,36 +124,39 @@ int dlend_notifier_register(struct dlend_aperture *ap, struct dlend_notifier *no
 void dlend_notifier_unregister(struct dlend_aperture *ap, struct dlend_notifier *notifier);
 
 /**
- * dlend_aperture_mirror - a notifier of everything in a range, mapped or not, now and later
+ * dlend_aperture_mirror - register a notifier that follows all mappings of a range, now and later
  * @ap: aperture
- * @notifier: (in, out) with both ops; map() has been called for all that there is when this returns
+ * @notifier: (in, out) the caller has set ops, with map() and unmap(). When this returns, map() has
+ *	been called for all that is mapped in the range
  * @offset: (in) in the aperture, page aligned
  * @size: (in) bytes, page multiple
  *
- * dlend_aperture_unmirror() ends it.
- * Context: process, may sleep; takes the aperture's lock.
- * Return: 0; -ERANGE outside the aperture; or the error of map(), and nothing is left of it.
+ * dlend_aperture_unmirror() ends the mirror.
+ * Context: process, may sleep; takes the aperture's lock, again and again.
+ * Return: 0; -ERANGE outside the aperture; or the error of map(): then unmap() was called for all.
  */
 int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_notifier *notifier, u64 offset,
 			  u64 size);
 
 /**
- * dlend_aperture_unmirror - end a mirror: its unmap() was called for everything when this returns
+ * dlend_aperture_unmirror - end a mirror
  * @ap: aperture
- * @notifier: mirror; none of its ops runs any more
+ * @notifier: mirror. When this returns, its unmap() was called for all of the range, and none of
+ *	its ops runs any more
  *
- * It ends piece by piece, so that a thread that unmaps memory does not wait long for the lock.
+ * The mirror ends piece by piece, so that a thread that unmaps memory does not wait long for the
+ * aperture's lock.
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_notifier *notifier);
 
 /**
- * dlend_aperture_paging - keep the domain that an aperture is in
+ * dlend_aperture_paging - get the IOMMU domain that an aperture is in, with a reference
  * @ap: aperture
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: domain, for dlend_paging_put(); ERR_PTR: -EOPNOTSUPP there is no IOMMU (this node is its
- * own peer); -ENODEV it is detached.
+ * Return: domain; the caller drops the reference by dlend_paging_put(). ERR_PTR: -EOPNOTSUPP there
+ * is none (this node is its own peer); -ENODEV the aperture is detached.
  */
 struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claims on ranges of a domain, with the queue of owners of a range; and a limit for page tables
- * that claims leave behind: see claims.h.
+ * Range claims in a domain, with the queue of claims on one range; and a limit for page tables that
+ * stay when claims end: see claims.h.
  *
- * Pure: no device, no lock, no kernel's domain.
+ * Pure: no device, no lock; the kernel's IOMMU domain is behind paging.h.
  */
 #include <linux/align.h>
 #include <linux/bitops.h>
@@ -22,7 +22,7 @@
 
 /* Page tables */
 
-/* Kinds of tables; of each kind, the bits of the range that one table maps. */
+/* Kinds of tables, and log2 of the bytes that one table of each kind maps. */
 enum { DLEND_PT_QUOTA_2M, DLEND_PT_QUOTA_1G, DLEND_PT_QUOTA_512G };
 static const unsigned int dlend_pt_quota_bits[] = { 21, 30, 39 };
 #define DLEND_PT_QUOTA_MAX_BITS	(21 + 31)	/* an IDA's numbers have 31 bits */
@@ -41,12 +41,13 @@ void dlend_pt_quota_free(struct dlend_pt_quota *t)
 	t->tables = 0;
 }
 
+/* Count the table of @kind that maps @at, unless it was counted before. */
 static int dlend_pt_quota_table(struct dlend_pt_quota *t, unsigned int kind, u64 at, u64 most)
 {
 	unsigned int number = at >> dlend_pt_quota_bits[kind];
 	int err = ida_alloc_range(&t->of[kind], number, number, GFP_KERNEL_ACCOUNT);
 
-	/* It was touched before. */
+	/* This table was counted before. */
 	if (err == -ENOSPC)
 		return 0;
 	if (err < 0)
@@ -59,13 +60,14 @@ static int dlend_pt_quota_table(struct dlend_pt_quota *t, unsigned int kind, u64
 	return 0;
 }
 
-/* A table of 1 GiB, and the one above it. */
+/* Count the table of 1 GiB that maps @at, and the table above it. */
 static int dlend_pt_quota_1g(struct dlend_pt_quota *t, u64 at, u64 most)
 {
 	return dlend_pt_quota_table(t, DLEND_PT_QUOTA_512G, at, most) ?:
 	       dlend_pt_quota_table(t, DLEND_PT_QUOTA_1G, at, most);
 }
 
+/* Count all tables that map any of @first to @last. */
 static int dlend_pt_quota_all(struct dlend_pt_quota *t, u64 first, u64 last, u64 most)
 {
 	int err = 0;
@@ -81,7 +83,11 @@ static int dlend_pt_quota_all(struct dlend_pt_quota *t, u64 first, u64 last, u64
 	return err;
 }
 
-/* @at: the first or last address; @edge: the border, which may be in the middle of tables. */
+/*
+ * Count the tables at one end of a range, if that end is inside of what they map: these stay when
+ * the range is unmapped.  @at: the range's first or last address; @edge: the border of the range
+ * there
+ */
 static int dlend_pt_quota_edge(struct dlend_pt_quota *t, u64 at, u64 edge, u64 most)
 {
 	int err = 0;
@@ -107,11 +113,14 @@ int dlend_pt_quota_add(struct dlend_pt_quota *t, u64 first, u64 last, bool piece
 
 /*
  * struct dlend_dma_claim - a range of one owner
- * @node: among the live ones, while it is live
- * @queue: live: head of the equal claims that wait, first come first; waiting: entry there
- * @of_owner: in the owner's list
- * @owner: owner of the claim; NULL: it gave the claim up after the domain was blocked
- * @mirror: of a live claim that leads into an aperture
+ * @node, @subtree_last: in dlend_claims.live, while the claim is live
+ * @queue: of a live claim: head of the equal claims that wait, in order of arrival; of a waiting
+ *	claim: entry there
+ * @of_owner: in dlend_owner.claims
+ * @owner: owner of the claim; NULL: the owner gave the claim up after the domain was blocked
+ * @r: the range
+ * @mirror: of a live claim with @r.ap: from dlend_claims_ops.mirror()
+ * @live: see claims.h
  */
 struct dlend_dma_claim {
 	struct rb_node node;
@@ -164,7 +173,7 @@ static int dlend_claims_map_part(struct dlend_claims *c, const struct dlend_dma_
 	return from < to ? dlend_maps_add(&c->maps, &piece) : 0;
 }
 
-/* All or nothing. */
+/* Map a range, except its hole; all or nothing. */
 static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	u64 before = min(r->hole, r->size);
@@ -181,7 +190,7 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 	return err;
 }
 
-/* The parts of a range with a hole are unmapped by calls of their own. */
+/* A hole cuts a range in two parts, and each part is unmapped by a call of its own. */
 static int dlend_claims_quota_add_parts(struct dlend_claims *c, const struct dlend_dma_range *r,
 					u64 most)
 {
@@ -199,6 +208,7 @@ static int dlend_claims_quota_add_parts(struct dlend_claims *c, const struct dle
 	return err;
 }
 
+/* Before @r is mapped: count the page tables that may stay.  Return: 0; -ENOSPC too many */
 static int dlend_claims_quota_add(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	u64 most, bytes = r->size;
@@ -211,6 +221,7 @@ static int dlend_claims_quota_add(struct dlend_claims *c, const struct dlend_dma
 	return dlend_claims_quota_add_parts(c, r, most);
 }
 
+/* Map the range of @claim, and make the claim live. */
 static int dlend_dma_claim_map(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	int err;
@@ -259,7 +270,7 @@ static void dlend_dma_claim_free(struct dlend_claims *c, struct dlend_dma_claim 
 	kfree(claim);
 }
 
-/* @next becomes live instead of @claim. Both lead to the same place: the IOMMU is not touched. */
+/* @next becomes live instead of @claim. Both have the same target: the IOMMU's mapping stays. */
 static void dlend_dma_claim_replace(struct dlend_claims *c, struct dlend_dma_claim *claim,
 				    struct dlend_dma_claim *next)
 {
@@ -272,7 +283,7 @@ static void dlend_dma_claim_replace(struct dlend_claims *c, struct dlend_dma_cla
 	c->bytes[next->owner->kind] += next->r.size;
 }
 
-/* The first claim of @queue that can be mapped becomes live; those before it are lost. */
+/* The first claim of @queue that can be mapped becomes live; lost() is called for those before. */
 static void dlend_claims_next(struct dlend_claims *c, struct list_head *queue)
 {
 	struct dlend_dma_claim *next;
@@ -326,6 +337,7 @@ static void dlend_dma_claim_give_up(struct dlend_claims *c, struct dlend_dma_cla
 	dlend_dma_claim_disown(claim);
 }
 
+/* The claim of @owner on the range of @live, or NULL. */
 static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 						  const struct dlend_owner *owner)
 {
@@ -339,7 +351,10 @@ static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 	return NULL;
 }
 
-/* May @owner have @r, and is there a live claim behind which it has to wait? */
+/*
+ * May @owner claim @r?  @live: (out) the live claim on the same range, for which it has to wait, or
+ * NULL.  Return: 0, or as dlend_domain_map()
+ */
 static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *owner,
 			      const struct dlend_dma_range *r, struct dlend_dma_claim **live)
 {

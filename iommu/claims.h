@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Claims: which owner maps which range in the domain of a lent group.
+ * Range claims: which range owner (struct dlend_owner) maps which range in the IOMMU domain of a
+ * lent group.  (The claim of an offer, struct dlend_claim, is something else.)
  *
  * Functions of one IOMMU group share a domain, and a guest that has two of them maps its memory for
- * each.  So a range can have several claims, one for each owner.  One claim is live: its mapping is
- * in the domain.  The others wait; when the live one goes, the next one takes over.  The call that
- * ends the last claim on a range unmaps the range before it returns.
+ * each.  So a range can have several claims, one for each owner.  One claim is *live*: its mapping
+ * is in the domain.  The others wait in its queue; when the live claim ends, the next one takes its
+ * place.  The call that ends the last claim on a range unmaps the range before it returns.
  *
- * Pure: numbers, mappings behind the functions of paging.h, mirrors behind an ops table.
+ * Pure: no device, no lock.  Mappings are made by the functions of paging.h, mirrors by an ops
+ * table.
  */
 #ifndef DLEND_IOMMU_CLAIMS_H
 #define DLEND_IOMMU_CLAIMS_H
@@ -21,17 +23,17 @@
 struct dlend_claims;
 
 /*
- * Touched: the page tables that a domain may have by now.
+ * Quota of page tables: a count of the page tables that a domain may have by now.
  *
  * The kernel frees a page table only if one call unmaps the whole range of that table (Linux 7.2,
  * generic_pt/iommu_pt.h, __unmap_range()).  So if a borrower maps and unmaps single pages at ever
- * new addresses, the tables grow for as long as the domain exists.
+ * new addresses, there are more and more tables for as long as the domain exists.
  */
 
 /**
- * struct dlend_pt_quota - tables that may stay
- * @of: numbers of the tables that map 2 MiB each, 1 GiB, 512 GiB
- * @tables: how many these are in all, of 4 KiB
+ * struct dlend_pt_quota - page tables that may have stayed allocated
+ * @of: numbers (address / size) of the tables that map 2 MiB each, 1 GiB each, 512 GiB each
+ * @tables: how many these are in all; each takes 4 KiB
  */
 struct dlend_pt_quota {
 	struct ida of[3];
@@ -45,37 +47,42 @@ void dlend_pt_quota_init(struct dlend_pt_quota *t);
 void dlend_pt_quota_free(struct dlend_pt_quota *t);
 
 /**
- * dlend_pt_quota_add - a range is going to be mapped, and to be unmapped by one call
+ * dlend_pt_quota_add - count the tables that may stay when a range is mapped, and unmapped later
  * @t: tables
  * @first: (in) first address
  * @last: (in) last address
- * @pieces: (in) it is unmapped in pieces, by several calls; or this kernel frees no tables
- * @most: (in) no more tables than this
+ * @pieces: (in) false: one call unmaps the whole range, so only tables at its edges can stay. true:
+ *	several calls unmap it in pieces, or this kernel frees no tables: all can stay
+ * @most: (in) limit for @t->tables
  *
- * An address that was touched before costs nothing. If this fails, some of the range counts as
- * touched. Context: process, may sleep. Return: 0; -ENOSPC; -ERANGE beyond 4 PiB; -ENOMEM.
+ * A table that was counted before is not counted again. If this fails, some tables of the range
+ * have been counted. Context: process, may sleep. Return: 0; -ENOSPC there would be more than
+ * @most; -ERANGE beyond 4 PiB; -ENOMEM.
  */
 int dlend_pt_quota_add(struct dlend_pt_quota *t, u64 first, u64 last, bool pieces, u64 most);
 
 /*
- * A guest's memory is some hundred ranges.  Without a limit a borrower could use up this host's
- * memory: every range costs a page table, however small it is.
+ * Limit for the claims of a domain.  A guest's memory has some hundred ranges.  Without a limit a
+ * borrower could use up this host's memory: every range costs a page table, however small it is.
  */
 #define DLEND_CLAIMS_MAX	16384
 /*
- * Each mapping may have left a page table at either end: the first number limits these.  Mirrors
- * may have left a table for each 2 MiB that they ever mapped: for these there are so many tables
- * more, for each 2 MiB of the largest amount of memory that was mapped at once.
+ * Limit for page tables.  Each mapping may have left a page table at either end: the first number
+ * is for these.  Mirrors may have left a table for each 2 MiB that they ever mapped: for these, the
+ * second number is added to the limit for each 2 MiB of the largest amount of memory that was
+ * mapped at once.
  */
 #define DLEND_CLAIMS_TABLES_MAX	(2 * DLEND_CLAIMS_MAX)
 #define DLEND_CLAIMS_TABLES_OF	2
 
 /**
- * struct dlend_claims_ops - functions of the claims' user
- * @mirror: make and keep the same mappings as @r->ap has at @r->offset. Return: mirror or ERR_PTR
+ * struct dlend_claims_ops - functions that domain.c has for claims.c
+ * @mirror: begin a mirror: map in the domain at @r->iova what @r->ap has mapped at @r->offset, now
+ *	and later. Return: mirror or ERR_PTR
  * @unmirror: end a mirror: nothing of it is mapped when this returns
- * @unmapped: the range @r is not mapped any more
- * @lost: @owner was to take over with @r, but @r could not be mapped (@err): the claim is gone
+ * @unmapped: for the trace: the range @r was unmapped
+ * @lost: report to @owner: its claim on @r was the next one, but could not be mapped (@err), and
+ *	has been ended
  */
 struct dlend_claims_ops {
 	void *(*mirror)(struct dlend_claims *c, const struct dlend_dma_range *r);
@@ -88,12 +95,12 @@ struct dlend_claims_ops {
 /**
  * struct dlend_claims - all claims in one domain; the caller serialises
  * @pg: the domain
- * @ops: functions of the user
+ * @ops: functions of the caller
  * @maps: mappings, without those of mirrors
  * @live: live claims; no two overlap
- * @nr: claims in all
- * @bytes: of live claims, by kind of owner
- * @most: most bytes of live claims that there were at once
+ * @nr: number of claims in all, live or waiting
+ * @bytes: bytes of live claims, by kind of owner
+ * @most: largest sum of @bytes that there was so far
  * @pt_quota: page tables that may have been left
  * @blocked: dlend_claims_block() was called
  */
@@ -110,10 +117,10 @@ struct dlend_claims {
 };
 
 /**
- * dlend_claims_init - there is no claim
+ * dlend_claims_init - set up the claims of a new domain: there are none
  * @c: (out) claims
  * @pg: (in) domain, empty
- * @ops: (in) functions of the user
+ * @ops: (in) functions of the caller
  *
  * Context: any.
  */
@@ -121,7 +128,7 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 		       const struct dlend_claims_ops *ops);
 
 /**
- * dlend_claims_add - an owner claims a range, all of it or nothing
+ * dlend_claims_add - add an owner's claim on a range: map it, or let it wait
  * @c: claims
  * @owner: owner
  * @r: (in) range, copied
@@ -132,19 +139,20 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r);
 
 /**
- * dlend_claims_del - an owner gives up its claims inside a range
+ * dlend_claims_del - end an owner's claims inside a range
  * @c: claims
  * @owner: owner
  * @iova: (in) first address
  * @size: (in) bytes, not 0
  *
  * Context: process, may sleep. May call dlend_owner.lost() of other owners.
- * Return: how many claims went; -EINVAL a claim of @owner straddles an edge, none went.
+ * Return: how many claims ended; -EINVAL a claim of @owner straddles an edge of the range: then
+ * none ended.
  */
 int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova, u64 size);
 
 /**
- * dlend_claims_drop - an owner gives up all its claims
+ * dlend_claims_drop - end all claims of an owner
  * @c: claims
  * @owner: owner
  *
@@ -153,18 +161,18 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner);
 
 /**
- * dlend_claims_block - no device reaches anything when this returns; for good
- * @c: claims
+ * dlend_claims_block - detach the group, for good: its DMA is blocked when this returns
+ * @c: claims; those that are live stay mapped in the domain, until dlend_claims_end()
  *
- * The group is detached. If the kernel does not let go of the domain, all claims end and nothing is
- * mapped in it any more.
+ * If the kernel does not detach the domain, all claims are ended, so that nothing is mapped in it
+ * any more.
  * Context: process, may sleep.
  */
 void dlend_claims_block(struct dlend_claims *c);
 
 /**
- * dlend_claims_end - all claims end, nothing is mapped; owners have none left
- * @c: claims; blocked from now on
+ * dlend_claims_end - end all claims of all owners, and unmap everything
+ * @c: claims; dlend_claims_add() fails from now on
  *
  * Context: process, may sleep.
  */

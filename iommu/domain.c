@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Domain of a lent IOMMU group: it translates guest-physical addresses to physical ones.
+ * IOMMU domain of a lent group: it translates IOVAs (guest-physical addresses) to physical
+ * addresses.
  *
- * Knows the IOMMU API; neither leases nor links nor the origin of an address.
+ * Knows the IOMMU API; neither leases nor links, nor why a range is mapped.
  */
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -17,11 +18,12 @@
 
 /*
  * struct dlend_domain - see dlend/aperture.h
- * @dev: one device of the group, for messages
- * @lock: guards @claims and @mirrors; taken before an aperture's
+ * @dev: one device of the group, for messages; a reference
+ * @pg: the kernel's domain
+ * @lock: guards @claims, @mirrors, @nr_mirrors; taken before an aperture's lock
  * @claims: ranges and their owners
- * @mirrors: ranges whose mappings follow those of an aperture
- * @reserved: ranges that may not be mapped (MSI, firmware's own)
+ * @mirrors: ranges whose mappings follow those of an aperture; @nr_mirrors: how many
+ * @reserved, @nr_reserved: ranges that must not be mapped (MSI, RMRRs and unity maps)
  */
 struct dlend_domain {
 	struct device *dev;
@@ -36,7 +38,12 @@ struct dlend_domain {
 
 /*
  * struct dlend_mirror - a range of the domain with the same mappings as a part of an aperture
- * @maps: of this range, in the domain; guarded by the aperture's lock while @notifier is registered
+ * @node: in dlend_domain.mirrors
+ * @notifier: of the part of @ap
+ * @iova: where the range begins in the domain
+ * @prot: DLEND_PROT_*: upper limit for the mappings
+ * @maps: mappings of this range in the domain; under the aperture's lock while @notifier is
+ *	registered
  */
 struct dlend_mirror {
 	struct list_head node;

@@ -59,7 +59,7 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 	return end - 1;
 }
 
-/* Bytes of the run in pages of at least @least. */
+/* How many bytes of the run are mapped by pages of @least bytes or more? */
 static u64 dlend_pages_bytes_in(const struct dlend_page_run *r, u64 least)
 {
 	u64 sizes = r->sizes & ~(least - 1), size, from, to;
@@ -69,7 +69,7 @@ static u64 dlend_pages_bytes_in(const struct dlend_page_run *r, u64 least)
 	size = sizes & -sizes;
 	if (!size || !IS_ALIGNED(r->phys - r->first, size))
 		return 0;
-	/* Larger pages cover places of this size, too.  @to is exclusive: 0 is the end of all. */
+	/* Larger pages are multiples of this size.  @to is exclusive: 0 means 2^64. */
 	from = ALIGN(r->first, size);
 	to = ALIGN_DOWN(r->last + 1, size);
 	if (from < r->first || (to && to <= from) || (!to && r->last != U64_MAX))
@@ -97,10 +97,13 @@ struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r)
 #define DLEND_RUN_SCATTERED_BELOW	SZ_64K
 
 /*
- * struct dlend_run - mapped contiguously
- * @p: where, and where it leads. For a scattered run the domain or dlend_maps.scattered knows that,
- *	and it has a cap of 4 KiB
- * @scattered: the run has any number of short pieces, which lead to different places
+ * struct dlend_run - a range of IOVAs without a hole
+ * @node, @subtree_last: in dlend_maps.runs
+ * @p: IOVAs and physical address. Of a scattered run, p.phys means nothing: the domain or
+ *	dlend_maps.scattered has the physical addresses; and the cap is 4 KiB
+ * @prot: DLEND_PROT_*
+ * @mmio: it is mapped to a BAR
+ * @scattered: the run has any number of short pieces, whose physical addresses are not contiguous
  */
 struct dlend_run {
 	struct rb_node node;
@@ -134,7 +137,7 @@ static phys_addr_t dlend_run_phys_at(const struct dlend_maps *m, const struct dl
 						iova >> PAGE_SHIFT)) << PAGE_SHIFT;
 }
 
-/* Without a domain there are no pages to count. */
+/* Add @r to the counters (@sign 1), or subtract it (-1). Without a domain there are no pages. */
 static void dlend_run_count(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
 	struct dlend_map_pages pages = {};
@@ -179,7 +182,10 @@ static int dlend_run_map(struct dlend_maps *m, const struct dlend_run *r)
 	return 0;
 }
 
-/* On the loop there is no domain, so the target of each page of a scattered run is recorded. */
+/*
+ * On the loop there is no domain, so the physical address of each page of a scattered run is
+ * recorded in dlend_maps.scattered.  Forget those from @first to @last.
+ */
 static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 {
 	u64 at;
@@ -228,14 +234,14 @@ static struct dlend_run *dlend_run_joinable(struct dlend_maps *m, u64 iova, u32 
 	return r && r->scattered && r->prot == prot ? r : NULL;
 }
 
-/* Take @r out of the records; its pages stay mapped. */
+/* Remove @r from the records; its pages stay mapped, and the caller frees it. */
 static void dlend_run_remove(struct dlend_maps *m, struct dlend_run *r)
 {
 	dlend_run_tree_remove(r, &m->runs);
 	dlend_run_count(m, r, -1);
 }
 
-/* @r is mapped and scattered: let it take in its scattered neighbours. */
+/* @r is mapped, scattered, and not in the records yet: merge its scattered neighbours into it. */
 static void dlend_run_join(struct dlend_maps *m, struct dlend_run *r)
 {
 	struct dlend_run *next = NULL, *prev = NULL;
@@ -257,7 +263,7 @@ static void dlend_run_join(struct dlend_maps *m, struct dlend_run *r)
 	}
 }
 
-/* Map @r as it stands and remember it. */
+/* Map @r, and enter it in the records. */
 static int dlend_run_map_and_record(struct dlend_maps *m, struct dlend_run *r)
 {
 	int err = dlend_run_remember_pages(m, r);
@@ -303,8 +309,9 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 }
 
 /*
- * Record [@first, @last] of the former run @old; with @map, map it again, too.  If that fails, the
- * IOMMU blocks accesses there: bad for the guest, safe for the host.
+ * [@first, @last] is a part of the former run @old, and stays.  Enter it in the records.  @map: its
+ * page was unmapped, so map it again; if that fails, the IOMMU blocks accesses there: bad for the
+ * guest, safe for the host.
  */
 static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first,
 				u64 last, bool map)
@@ -339,11 +346,11 @@ static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 }
 
 /*
- * Take [@first, @last], which lies inside @r, out of @r.  The parts on either side keep their
- * pages, except for a large page that straddles an edge: the rest of that page is mapped again by
- * smaller pages, and a device that accesses it in between gets a fault.  No kernel up to 7.2 can
- * split a page of a domain in use.  A cap at map time keeps large pages away from edges of later
- * calls.
+ * Unmap [@first, @last], which is inside @r.  The parts on either side keep their pages, except for
+ * a large page that straddles an edge: the rest of that page is mapped again by smaller pages, and
+ * a device that accesses the rest in between gets a fault.  No kernel up to 7.2 can split a page of
+ * a domain in use.  If dlend_maps_add() gets a cap, no page straddles edges that are multiples of
+ * it.
  */
 static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
 {
@@ -383,7 +390,7 @@ static u64 dlend_maps_cut_edges(struct dlend_maps *m, u64 first, u64 last)
 	return done;
 }
 
-/* Forget @r; its pages are unmapped by the caller. Return: its last address */
+/* Remove @r from the records and free it; the caller unmaps its pages. Return: its last address */
 static u64 dlend_run_forget(struct dlend_maps *m, struct dlend_run *r)
 {
 	u64 last = r->p.last;
@@ -462,7 +469,7 @@ void dlend_maps_show(struct dlend_maps *m, struct seq_file *f)
 		   dlend_maps_table_bytes(m));
 }
 
-/* Views */
+/* Notifiers */
 
 bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 		      struct dlend_piece *out)
@@ -505,8 +512,8 @@ int dlend_notifiers_map(struct list_head *notifiers, const struct dlend_piece *p
 	if (!err)
 		return 0;
 	/*
-	 * The notifier that failed has nothing of the piece; the notifiers before it unmap it
-	 * again.
+	 * The notifier whose map() failed reaches nothing of the piece; those before it have to
+	 * unmap the piece again.
 	 */
 	list_for_each_entry_continue_reverse(notifier, notifiers, node)
 		if (notifier->ops->map)

@@ -4,13 +4,13 @@
  * of mappings and unmappings in a part of an aperture.
  *
  * The IOMMU API does not tell which pages it has used, and cannot split a large page.  To unmap a
- * part of one, all of it is unmapped and the rest is mapped again; a device that accesses the rest
- * in between gets a fault.  So a part that may be unmapped separately must share no page with
- * anything else.
+ * part of a large page, all of the page is unmapped and its rest is mapped again; a device that
+ * accesses the rest in between gets a fault.  So memory that may be unmapped separately must share
+ * no page with other memory.
  *
  * A peer reaches an aperture through the IOMMU of the NTB, which blocks accesses to unmapped
- * memory.  On the loop there is no IOMMU in between.  So each user that reaches a part directly has
- * a notifier of that part, and stops its accesses before an unmapping returns.
+ * memory.  On the loop there is no IOMMU in between.  So code that reaches a part directly has a
+ * notifier of that part, whose unmap() stops these accesses before the unmapping call returns.
  *
  * The caller serialises.
  */
@@ -28,11 +28,11 @@ struct dlend_paging;
 
 /**
  * struct dlend_page_run - a range that was mapped contiguously, in pieces of dlend_piece_last()
- * @first: first address
- * @last: last address, inclusive
- * @phys: where @first leads
- * @sizes: bit per page size of the IOMMU, 4 KiB at least
- * @cap: no larger pages than this, a power of two; 0: any
+ * @first: first IOVA
+ * @last: last IOVA, inclusive
+ * @phys: physical address that @first is mapped to
+ * @sizes: a bit for each page size of the IOMMU, 4 KiB at least
+ * @cap: size of the largest page that was allowed, a power of two; 0: any
  */
 struct dlend_page_run {
 	u64 first, last, phys, sizes, cap;
@@ -54,7 +54,8 @@ u64 dlend_page_at(const struct dlend_page_run *r, u64 iova);
  * @sizes: (in) as in struct dlend_page_run
  * @cap: (in) as in struct dlend_page_run
  *
- * The piece is too short for a page larger than @cap, and cuts no page of @cap or less.
+ * The piece is shorter than any page larger than @cap, and does not end inside a page of @cap or
+ * less.
  * Context: any. Return: last address of the piece, inclusive.
  */
 u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);
@@ -100,8 +101,8 @@ void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg);
 /**
  * dlend_maps_add - map a physically contiguous run
  * @m: mappings
- * @piece: (in) its offset is an IO address. Its cap is the largest page of the IOMMU to use, 0:
- *	any. dlend_maps_del() of a part whose edges are multiples of it leaves the rest alone
+ * @piece: (in) its offset is an IOVA. Its cap is the size of the largest IOMMU page to use, 0: any.
+ *	dlend_maps_del() of a part whose edges are multiples of the cap does not unmap anything else
  *
  * Context: process, may sleep.
  * Return: 0; -EEXIST overlap with a live mapping; -EINVAL alignment; -ERANGE outside the domain's
@@ -124,7 +125,7 @@ u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size);
 /**
  * dlend_maps_check - could this be mapped, as far as addresses go?
  * @m: (in) mappings
- * @iova: (in) IO address
+ * @iova: (in) IOVA
  * @phys: (in) physical address
  * @size: (in) bytes
  * @prot: (in) DLEND_PROT_*
@@ -148,9 +149,9 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
  * @m: (in) mappings
  * @iova: (in) first address
  * @last: (in) last address, inclusive
- * @piece: (out) the piece; its offset is an IO address
+ * @piece: (out) the piece; its offset is an IOVA
  *
- * Context: any. Return: is there one?
+ * Context: any. Return: true; false: nothing is mapped in the range.
  */
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece);
 
@@ -163,34 +164,35 @@ u64 dlend_maps_table_bytes(const struct dlend_maps *m);
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f);
 
 /**
- * dlend_notifiers_map - tell all notifiers that something was mapped, each of its own part
+ * dlend_notifiers_map - call map() of the notifiers whose parts a new mapping overlaps
  * @notifiers: (in) list of struct dlend_notifier
  * @piece: (in) the new mapping, with its offset in the aperture
  *
  * Context: process, may sleep; the caller serialises.
- * Return: 0; or the error of a notifier: the notifiers before it have been told to unmap it again.
+ * Return: 0; or the error of a notifier's map(): then unmap() of those before it was called.
  */
 int dlend_notifiers_map(struct list_head *notifiers, const struct dlend_piece *piece);
 
 /**
- * dlend_notifiers_unmap - tell all notifiers that something goes
+ * dlend_notifiers_unmap - call unmap() of the notifiers whose parts a range overlaps
  * @notifiers: (in) list of struct dlend_notifier
  * @offset: (in) in the aperture, bytes
  * @size: (in) bytes
  *
- * It is not reached through any notifier when this returns.
+ * The range is not reached through any notifier when this returns.
  * Context: process, may sleep; the caller serialises.
  */
 void dlend_notifiers_unmap(struct list_head *notifiers, u64 offset, u64 size);
 
 /**
- * dlend_notifier_shrink - let a notifier give up its end
+ * dlend_notifier_shrink - cut some bytes off the end of a notifier's part
  * @notifier: notifier
- * @share: (in) bytes to give up, at most
+ * @share: (in) bytes to cut off, at most
  *
- * The notifier unmaps these bytes first, and is told nothing about them after that.  So if they are
- * unmapped in the aperture, too, either the notifier is told, or it does not reach them any more.
- * Context: process, may sleep; the caller serialises. Return: is any of it left?
+ * Calls unmap() for these bytes first, and no op is called for them after that.  So when they are
+ * unmapped in the aperture, either unmap() is called for them, or the notifier's user does not
+ * reach them any more.
+ * Context: process, may sleep; the caller serialises. Return: true: some of the part is left.
  */
 bool dlend_notifier_shrink(struct dlend_notifier *notifier, u64 share);
 
@@ -199,9 +201,9 @@ bool dlend_notifier_shrink(struct dlend_notifier *notifier, u64 share);
  * @piece: (in) piece
  * @offset: (in) beginning of the range, in the aperture, bytes
  * @size: (in) bytes of the range
- * @out: (out) that part
+ * @out: (out) that part; not written if there is none
  *
- * Context: any. Return: is there any?
+ * Context: any. Return: true; false: no byte of the piece is in the range.
  */
 bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 		      struct dlend_piece *out);

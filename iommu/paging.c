@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Paging domains of the kernel's IOMMU API, behind the functions of paging.h.
+ * Paging domains (paging.h) by the kernel's IOMMU API.
  *
- * Knows the IOMMU API; neither the mappings, nor their owners.
+ * Knows the IOMMU API; neither which mappings there are, nor who owns them.
  */
 #include <linux/atomic.h>
 #include <linux/cc_platform.h>
@@ -53,10 +53,11 @@ static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 
 /*
  * With No Snoop a device's writes bypass the caches of the host, and the guest reads old data.  The
- * IOMMU can forbid that, so this host need not trust the lender to turn No Snoop off.  It has to be
- * asked before anything is mapped, as earlier mappings are not changed.  So it is asked at once if
- * the IOMMU says that it can; else after devices are attached, because an IOMMU that cannot would
- * agree for an empty domain, and refuse devices later.
+ * IOMMU can enforce coherency, so this host need not trust the lender to turn No Snoop off.  That
+ * has to be turned on before anything is mapped, as earlier mappings are not changed.  So
+ * dlend_paging_create() does it at once if the IOMMU has the capability.  Otherwise it is tried
+ * only after the group is attached: an IOMMU without the capability would agree for an empty
+ * domain, and then refuse to attach devices.
  */
 static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 {
@@ -89,9 +90,9 @@ static int dlend_paging_first_device(struct device *dev, void *arg)
 }
 
 /*
- * A device that was unplugged has no group any more, so this asks a device that is still in the
- * group. A shared domain is the driver's, and its mappings for the aperture are unmapped by now, so
- * it does not count as attached.
+ * A device that was unplugged has no group any more, so this asks about a device that is still in
+ * the group.  A shared domain stays the driver's, with nothing mapped for the aperture once that is
+ * detached, so it does not count as attached.
  */
 static bool dlend_paging_attached(struct dlend_paging *pg)
 {
@@ -134,7 +135,7 @@ static const struct dlend_paging_ops dlend_paging_kernel_ops = {
 	.free = dlend_paging_free,
 };
 
-/* Returns an error, so that the IOMMU driver logs its own (rate-limited) message. */
+/* The IOMMU's fault handler.  Returns an error, so that the IOMMU's driver logs its own message. */
 static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *dev,
 				    unsigned long iova, int flags, void *token)
 {
@@ -145,7 +146,7 @@ static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *
 	return -EOPNOTSUPP;
 }
 
-/* Still without its domain. */
+/* Make a struct dlend_paging without a domain. */
 static struct dlend_paging *dlend_paging_alloc(struct device *dev)
 {
 	struct dlend_paging *pg = kzalloc_obj(*pg);
@@ -186,7 +187,7 @@ struct dlend_paging *dlend_paging_create(struct device *dev)
 	return pg;
 }
 
-/* From now on the driver of the device gets IO addresses below 4 GiB only. */
+/* From now on the driver of the device gets IOVAs below 4 GiB only. */
 static int dlend_paging_lower_mask(struct dlend_paging *pg)
 {
 	pg->driver_mask = dma_get_mask(pg->dev);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Paging domain: one domain of the kernel's IOMMU API.  The functions are in an ops table, because
- * the suites replace the kernel by a fake.  They are called when a mapping changes, never in the
- * data path.
+ * Paging domain: one IOMMU domain of the kernel, with page tables.  Its functions are in an ops
+ * table, because the test suites replace the kernel by a fake.  They are called when a mapping
+ * changes, never in the data path.
  */
 #ifndef DLEND_IOMMU_PAGING_H
 #define DLEND_IOMMU_PAGING_H
@@ -18,25 +18,27 @@ struct iommu_domain;
 struct iommu_group;
 
 /*
- * For allocations while mappings change.  When a link goes, all its mappings are removed at once,
- * even if this host is short of memory and swaps to a device behind that link.  So code that delays
- * this must not wait for I/O.
+ * For allocations while mappings change.  When a link goes down, all its mappings are removed at
+ * once, even if this host is short of memory and swaps to a device behind that link.  So code that
+ * can delay the removal, because it has the same locks, must not wait for I/O.
  */
 #define DLEND_PAGING_GFP	(GFP_NOIO | __GFP_ACCOUNT)
 
-/* Beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
+/* A bit beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
 #define DLEND_PAGING_MMIO	0x80000000u
 
 /**
- * struct dlend_paging_ops - the domain; all of them may sleep
- * @map: @size bytes at @iova lead to @phys; @prot: DLEND_PROT_* and DLEND_PAGING_MMIO. In pages as
- *	dlend_page_at() says. Return: 0, or -errno and nothing of it is mapped
- * @unmap: and flush the IOTLB. A page that straddles an edge goes as a whole. Return: bytes
- * @phys: where @iova leads; 0: nowhere
- * @attach: the device's group translates by it. Return: 0 or -errno
- * @detach: block the group; the kernel may refuse that without an error: ask @attached
- * @attached: does the kernel have it as the group's domain?
- * @free: free the domain and @pg; never while it is attached, and for dlend_paging_put() only
+ * struct dlend_paging_ops - functions of a domain; all of them may sleep
+ * @map: map @size bytes at @iova to @phys; @prot: DLEND_PROT_* and DLEND_PAGING_MMIO. Uses pages as
+ *	dlend_page_at() says. Return: 0; or -errno, and nothing of the range is mapped
+ * @unmap: unmap @size bytes at @iova, and flush the IOTLB. A page that straddles an edge is
+ *	unmapped as a whole. Return: bytes that were unmapped
+ * @phys: physical address that @iova is mapped to; 0: it is not mapped
+ * @attach: attach the group to the domain. Return: 0 or -errno
+ * @detach: detach the group, and block its DMA; the kernel may refuse that without an error: ask
+ *	@attached
+ * @attached: does the kernel have it as the group's domain? false for a shared domain
+ * @free: free the domain and @pg; never while it is attached; called by dlend_paging_put() only
  */
 struct dlend_paging_ops {
 	int (*map)(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot);
@@ -50,20 +52,21 @@ struct dlend_paging_ops {
 
 /**
  * struct dlend_paging - one domain
- * @sizes: bit per size of a page, 4 KiB at least
- * @first, @last: addresses that it can translate, inclusive
+ * @ops: functions of the domain
+ * @sizes: a bit for each page size, 4 KiB at least
+ * @first, @last: IOVAs that the domain can translate, inclusive; of a shared one, those for dlend
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
- * @tables_stay: unmapping frees no page table, as far as that can be relied on
+ * @tables_stay: it cannot be relied on that unmapping frees page tables (DLEND_TABLES_STAY)
  * @shared: the device's own driver has mappings in it, too, below @first
- * @users: references: of its maker, until dlend_paging_end(), and of each dlend_paging_get()
+ * @users: references: one until dlend_paging_end(), and one of each dlend_paging_get()
  * @domain: the kernel's domain
- * @group: the IOMMU group that it fits; referenced
- * @dev: a device of that group, for messages; referenced
+ * @group: the IOMMU group for which it was made; a reference
+ * @dev: a device of that group, for messages; a reference
  * @driver_mask: of a shared domain: the DMA mask that @dev's driver has set
- * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: IO address
- *	of the last one
+ * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: IOVA of the
+ *	last one
  *
- * Members from @domain on are of paging.c's domains only.
+ * Members from @domain on are used by paging.c only (the suites' fakes do not have them).
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
@@ -83,7 +86,7 @@ struct dlend_paging {
 
 /**
  * dlend_paging_create - make a new, empty domain
- * @dev: device whose IOMMU group it shall fit; a reference is kept
+ * @dev: device for whose IOMMU group the domain is; a reference is kept
  *
  * Context: process, may sleep.
  * Return: domain, not attached; ERR_PTR: -ENODEV no IOMMU; -ENOMEM; or the IOMMU's error.
@@ -91,11 +94,11 @@ struct dlend_paging {
 struct dlend_paging *dlend_paging_create(struct device *dev);
 
 /**
- * dlend_paging_share - use the domain in which a device's own driver maps its DMA
+ * dlend_paging_share - use the DMA API's domain of a device, in which its driver maps its DMA
  * @dev: device, bound to a driver that goes on doing DMA; a reference is kept
  *
- * From now on the driver gets IO addresses below 4 GiB only: the device's DMA mask is set so, until
- * the domain is ended. Earlier mappings above that stay; dlend_paging_empty() finds them.
+ * Sets the device's DMA mask to 32 bits until the domain is ended, so the driver gets IOVAs below
+ * 4 GiB only. Earlier mappings above that stay; dlend_paging_empty() finds them.
  * Faults are not counted.
  * Context: process, may sleep.
  * Return: domain, in use by the device; ERR_PTR: -ENODEV no IOMMU translates by a domain of the
@@ -106,22 +109,22 @@ struct dlend_paging *dlend_paging_share(struct device *dev);
 /**
  * dlend_paging_empty - is nothing mapped in a range?
  * @pg: domain
- * @first: (in) IO address, page aligned
+ * @first: (in) IOVA, page aligned
  * @size: (in) bytes
  *
  * Looks at each page: 1 GiB takes some 30 ms.
- * Context: process, may sleep.
+ * Context: process, may sleep. Return: true: nothing is mapped there.
  */
 bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size);
 
 /**
- * dlend_paging_detach - block the group, if the kernel does so
+ * dlend_paging_detach - detach the group, and block its DMA, if the kernel does so
  * @pg: domain, attached or not
  *
  * Context: process, may sleep.
- * Return: true: the group is blocked. false: the kernel did not let go of the domain (7.0 and 7.1
- * do not while a device of the group is being reset). Then the kernel still uses the domain: it
- * must not be freed, and devices reach what it maps.
+ * Return: true: the group's DMA is blocked. false: the kernel has not detached the domain (7.0 and
+ * 7.1 do not while a device of the group is being reset). Then the domain is still in use: it must
+ * not be freed, and devices reach what is mapped in it.
  */
 static inline bool dlend_paging_detach(struct dlend_paging *pg)
 {
@@ -131,10 +134,10 @@ static inline bool dlend_paging_detach(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_get - keep the domain; it may be detached while it is kept
- * @pg: domain that was not ended
+ * dlend_paging_get - take a reference: the domain is not freed, but may be detached
+ * @pg: domain for which dlend_paging_end() was not called
  *
- * This is for users that unmap without a flush: the later flush frees page tables of that domain.
+ * For users that unmap without a flush: their later flush frees page tables of the domain.
  * Context: any. Return: @pg
  */
 static inline struct dlend_paging *dlend_paging_get(struct dlend_paging *pg)
@@ -143,7 +146,7 @@ static inline struct dlend_paging *dlend_paging_get(struct dlend_paging *pg)
 	return pg;
 }
 
-/** dlend_paging_put - the last one frees the domain and @pg. Context: process, may sleep. */
+/** dlend_paging_put - drop a reference; the last one frees @pg. Context: process, may sleep. */
 static inline void dlend_paging_put(struct dlend_paging *pg)
 {
 	if (refcount_dec_and_test(&pg->users))
@@ -151,10 +154,12 @@ static inline void dlend_paging_put(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_end - detach and free
- * @pg: domain; gone if this returns true, as soon as it is not kept any more
+ * dlend_paging_end - detach the domain, and drop its maker's reference
+ * @pg: domain; the caller must not use it after this, except through a dlend_paging_get() of its
+ *	own
  *
- * Context: process, may sleep. Return: false: the kernel still uses the domain, so it stays.
+ * Context: process, may sleep. Return: true; false: the kernel still uses the domain, so it is
+ * neither detached nor freed, ever.
  */
 static inline bool dlend_paging_end(struct dlend_paging *pg)
 {
@@ -165,13 +170,14 @@ static inline bool dlend_paging_end(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_reserved - find the IO addresses that must not be used for a device and its group
+ * dlend_paging_reserved - find the IOVAs that must not be used for a device and its group
  * @dev: device
- * @windows: (in) also the windows of its host bridge: accesses there would count as peer-to-peer
- * @out: (out) array, to be freed by kfree()
+ * @windows: (in) true: also the memory windows of the device's host bridge: a switch would route
+ *	requests with such addresses to other devices
+ * @out: (out) array of spans, in any order, which may overlap; the caller frees it by kfree()
  *
- * Context: process, may sleep; takes the IOMMU core's lock of the group.
- * Return: number of spans; -ENODEV @dev is in no group; -ENOMEM.
+ * Context: process, may sleep; takes the IOMMU group's mutex.
+ * Return: number of spans; -ENODEV @dev is in no group; -ENOMEM. On an error @out is NULL.
  */
 int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **out);
 

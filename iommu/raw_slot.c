@@ -2,12 +2,12 @@
 /*
  * Raw slots: dlend/raw_slot.h.
  *
- * A raw slot has a notifier of its slot, so it is told when the aperture is detached or the slot is
- * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock; its user
- * has a reference on the domain.
+ * A raw slot has a notifier of its slot, whose unmap() is called when the aperture is detached or
+ * the slot is unmapped.  Pages are mapped in the aperture's domain without the aperture's lock; the
+ * slot's user has a reference on the domain.
  *
- * After a raw slot was cut, its user goes on to map and unmap.  The aperture's domain is not
- * changed by that any more.  The user gets no error: some drivers, nvme for one, try again for ever
+ * After a raw slot was cut, its user goes on to map and unmap.  These calls do not change the
+ * aperture's domain any more, and return no error: some drivers, nvme for one, try again for ever
  * after an error.
  */
 #include <linux/iommu.h>
@@ -38,10 +38,12 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
 
 /*
  * struct dlend_raw_slot - see dlend/raw_slot.h
- * @base: IO address of its first byte
+ * @ap, @slot: aperture, and the slot there
+ * @notifier: of the slot: its unmap() cuts the slot
+ * @base: IOVA of the first byte
  * @domain: the aperture's; the user has a reference, as it may flush earlier unmaps after a cut
- * @phase: how far it is cut; readers are in dlend_raw_srcu
- * @clearing: while it is being cut, both the cut and the user unmap pages, under this lock
+ * @phase: how far the slot is cut; written under the aperture's lock, read under dlend_raw_srcu
+ * @clearing: in phase DLEND_RAW_CUTTING, both the cut and the user unmap pages, under this lock
  */
 struct dlend_raw_slot {
 	struct dlend_aperture *ap;
@@ -81,7 +83,10 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d)
 }
 DLEND_EXPORT(dlend_raw_domains_put);
 
-/* Parts of the range may have been unmapped: both the user and the cut call this. */
+/*
+ * Unmap @iova to @end.  Parts may be unmapped already: in phase DLEND_RAW_CUTTING both the user and
+ * the cut call this.
+ */
 static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
 {
 	struct iommu_domain *domain = raw->domain;

@@ -222,7 +222,7 @@ void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st
 	}
 }
 
-/* Does the place fit into @want->in at @here, which may have wrapped? */
+/* Does a range from @here on fit into @want->in?  @here may have wrapped. */
 static bool dlend_span_has_room(const struct dlend_span_want *want, u64 here)
 {
 	return here >= want->in.first && here <= want->in.last &&

@@ -14,10 +14,10 @@
 
 /**
  * struct dlend_slots - offsets of an aperture; the caller serialises
- * @runs: struct dlend_slot, in order: all of the aperture, free or not
+ * @runs: struct dlend_slot, in order of offset: all of the aperture, free or not
  * @size: bytes in all
- * @limit: nothing is allocated from this offset on
- * @cookie: the last one given out
+ * @limit: slots are allocated only below this offset
+ * @cookie: the last cookie that was given out
  * @age: how often dlend_slots_release_all() was called
  */
 struct dlend_slots {
@@ -81,7 +81,7 @@ int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want, struct
 int dlend_slots_free(struct dlend_slots *s, struct dlend_slot *slot);
 
 /**
- * dlend_slots_quarantine - free a slot, but not before its release
+ * dlend_slots_quarantine - free a slot, but keep its offsets until dlend_slots_release()
  * @s: slots
  * @slot: slot
  *
@@ -94,13 +94,18 @@ u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot *slot);
 /**
  * dlend_slots_release - end a quarantine
  * @s: slots
- * @cookie: (in) of the quarantine
+ * @cookie: (in) from dlend_slots_quarantine()
  *
- * Context: any. Return: 0; -ENOENT there is none (any more).
+ * Context: any. Return: 0; -ENOENT there is no such quarantine (any more).
  */
 int dlend_slots_release(struct dlend_slots *s, u64 cookie);
 
-/** dlend_slots_release_all - end all quarantines. Context: any. */
+/**
+ * dlend_slots_release_all - end all quarantines
+ * @s: slots
+ *
+ * Slots that are in use now will be free at once in dlend_slots_quarantine(). Context: any.
+ */
 void dlend_slots_release_all(struct dlend_slots *s);
 
 /**
@@ -121,13 +126,13 @@ u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
  */
 void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st);
 
-/* A range of IO addresses; both ends inclusive. */
+/* Span: a range of IOVAs; both ends inclusive. */
 struct dlend_span {
 	u64 first, last;
 };
 
 /**
- * struct dlend_span_want - a place that is wanted
+ * struct dlend_span_want - a free range of IOVAs that is wanted
  * @in: where to look for it
  * @size: bytes
  * @align: power of two, bytes
@@ -138,11 +143,11 @@ struct dlend_span_want {
 };
 
 /**
- * dlend_span_pick - find the lowest place that is clear of all spans
+ * dlend_span_pick - find the lowest range of IOVAs that overlaps none of some spans
  * @busy: (in) spans that may not be used, in any order, may overlap
  * @count: (in) how many
- * @want: (in) properties of the place
- * @at: (out) first address of the place
+ * @want: (in) properties of the range
+ * @at: (out) first address of the range
  *
  * Context: any. Return: 0; -ENOSPC.
  */

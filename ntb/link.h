@@ -651,7 +651,7 @@ void dlend_doorbell_look(struct dlend_link *link);
 void dlend_directs_recall(struct dlend_link *link);
 
 /**
- * dlend_directs_begin - free the sets that were closed without the lender's acknowledgement
+ * dlend_directs_begin - free the sets that were closed before the lender had acknowledged that
  * @link: link whose next session is about to begin: the peer has forgotten these vectors
  *
  * Context: process, may sleep; takes directs.lock.

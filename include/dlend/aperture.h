@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Aperture: the range of a peer's accesses that arrive at this node.  One contiguous IOVA
- * range in an IOMMU domain of the NTB function, one translated NTB window onto it, cut into
- * slots.  Knows nothing of NTB clients, VFIO or messages.
+ * Aperture: where a peer's accesses arrive at this node (inbound).  It is one contiguous range of
+ * IOVAs in an IOMMU domain of the NTB's function.  The peer's window is translated to it.  The
+ * range is cut into slots.  An *offset* counts from the first byte of the aperture; peers know
+ * offsets only.  And the IOMMU domains of lent groups.  Knows nothing of NTB clients, VFIO or
+ * messages.
  */
 #ifndef DLEND_APERTURE_H
 #define DLEND_APERTURE_H
@@ -26,11 +28,12 @@ enum dlend_slot_use { DLEND_SLOT_FREE, DLEND_SLOT_USED, DLEND_SLOT_QUARANTINED }
  * @offset: first byte, offset in the aperture
  * @size: bytes, page multiple
  * @kind: what it is used for
- * @ap: its aperture, which has to outlive it: an owner of a slot of a link has a reference on that
- *	link
+ * @ap: its aperture, which has to outlive the slot: whoever has a slot in a link's aperture keeps a
+ *	reference on that link
+ * @node, @use, @cookie, @age: private to the allocator (iommu/slots.c), for which offsets that are
+ *	free or in quarantine are slots, too
  *
- * Valid from dlend_slot_alloc() to dlend_slot_free().  The rest is the
- * allocator's (iommu/slots.c), which knows offsets that are free and in quarantine, too, as slots.
+ * Valid from dlend_slot_alloc() to dlend_slot_free().
  */
 struct dlend_slot {
 	u64 offset;
@@ -42,12 +45,12 @@ struct dlend_slot {
 	u64 cookie, age;
 };
 
-/* Pages of the IOMMU by size; sizes in between count as several of the next smaller kind. */
+/* How many pages of an IOMMU, by size. A size in between counts as several of the next smaller. */
 struct dlend_map_pages {
 	u64 n4k, n2m, n1g;
 };
 
-/* Usage, in bytes, of what the peer reaches; pages as far as known. */
+/* Usage, in bytes, of the part of an aperture that the peer reaches. @pages: 0 on the loop */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
 	u64 bytes[DLEND_SLOT_KINDS];	/* also in quarantine */
@@ -57,10 +60,11 @@ struct dlend_aperture_stat {
 };
 
 /**
- * dlend_unsafe_interrupts_allowed - may a link go without interrupt remapping?
+ * dlend_unsafe_interrupts_allowed - does the administrator allow hosts without interrupt remapping?
  *
  * Without remapping, a device that can write to the MSI range can raise any interrupt of this host.
- * So this has to be asked before a device can do that. Context: any.
+ * So code that lets a peer or a guest control a device asks this first.
+ * Context: any. Return: parameter dlend_core.allow_unsafe_interrupts.
  */
 bool dlend_unsafe_interrupts_allowed(void);
 
@@ -69,26 +73,27 @@ bool dlend_unsafe_interrupts_allowed(void);
  * @ap: aperture
  * @size: (in) bytes, rounded up to pages
  * @align: (in) power of two, bytes; 0: page
- * @phase: (in) wanted offset modulo @align, page multiple (a guest's RAM keeps its guest-physical
- *	address modulo 2 MiB, so that the IOMMU can use large pages)
+ * @phase: (in) wanted offset modulo @align, page multiple (the offset of a guest's RAM equals its
+ *	guest-physical address modulo 2 MiB, so that the IOMMU can use large pages)
  * @kind: (in) what it is used for
  *
- * Guests can do without peer-to-peer.  So slots for peer-to-peer together get no more than
- * dlend_core.p2p_window_percent of an aperture; the rest is for RAM and BARs of guests.  Slots in
- * quarantine count until they are released.
+ * Guests can do without peer-to-peer.  So all slots of kind DLEND_SLOT_P2P together get no more
+ * than dlend_core.p2p_window_percent of an aperture; the rest is for RAM and BARs of guests.  Slots
+ * in quarantine count until they are released.
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: slot or ERR_PTR: -ENOSPC; -EDQUOT peer-to-peer has used up its share; -ENOMEM; -EINVAL.
+ * Return: slot, with nothing mapped in it, to be freed by dlend_slot_free(); ERR_PTR: -ENOSPC;
+ * -EDQUOT peer-to-peer has used up its share; -ENOMEM; -EINVAL @size, @align, @phase or @kind.
  */
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind);
 
 /**
  * dlend_slot_free - unmap a slot, and flush the IOTLB, now; free its offsets now or later
- * @slot: slot, also of a detached aperture; gone when this returns
- * @acked: (in) true: the peer does not use the offsets any more, so they are free at once. false:
- *	they are in quarantine until dlend_slot_release(), or a new session. If a session has begun
- *	since the slot was allocated, they are free at once, too
+ * @slot: slot, also of a detached aperture; the structure is freed
+ * @acked: (in) true: the peer has said that it does not use the offsets any more, so they are free
+ *	at once. false: they are in quarantine until dlend_slot_release(), or until a new session
+ *	begins. If a session has begun since the slot was allocated, they are free at once, too
  *
  * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
  * Return: cookie for dlend_slot_release(); 0 if @acked.
@@ -98,7 +103,7 @@ u64 dlend_slot_free(struct dlend_slot *slot, bool acked);
 /**
  * dlend_slot_release - end a quarantine
  * @ap: aperture
- * @cookie: (in) from dlend_slot_free(); one whose quarantine has ended is fine
+ * @cookie: (in) from dlend_slot_free(); if that quarantine has ended already, nothing happens
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
@@ -124,17 +129,19 @@ struct dlend_pages {
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EINVAL not inside the slot, or alignment; -EEXIST something is mapped there; -ENODEV
- * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a notifier. Then nothing of
- * this call is mapped.
+ * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a notifier. On an error
+ * nothing of this call is mapped.
  */
 int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram);
 
 /**
  * struct dlend_piece - a contiguous mapping in an aperture or a slot
- * @offset, @size: where, in bytes from the beginning of the aperture or slot
- * @phys: physical address of a BAR (@mmio) or RAM
- * @cap: no larger pages of an IOMMU than this, 0 = any
+ * @offset, @size: where, in bytes from the beginning of the aperture or slot (inside iommu/ the
+ *	offset can be an IOVA: there the comments say so)
+ * @phys: physical address of a BAR or of RAM
+ * @cap: size of the largest IOMMU page that may be used, 0 = any; dlend_slot_*() set it themselves
  * @prot: DLEND_PROT_*
+ * @mmio: @phys is in a BAR
  */
 struct dlend_piece {
 	u64 offset, size;
@@ -145,12 +152,12 @@ struct dlend_piece {
 };
 
 /**
- * dlend_slot_of_memory - let a peer reach memory of the kernel's own, in a slot of its own
+ * dlend_slot_of_memory - let a peer reach memory that this kernel has allocated, in a new slot
  * @ap: aperture
- * @mem: (in) whole pages, contiguous
- * @size: (in) bytes of it
- * @prot: (in) DLEND_PROT_*
- * @kind: (in) what for
+ * @mem: (in) whole pages of the linear map, contiguous; the caller frees them after the slot
+ * @size: (in) bytes of @mem
+ * @prot: (in) DLEND_PROT_*: what the peer may do
+ * @kind: (in) use of the slot
  *
  * Context: as dlend_slot_map_pages(). Return: slot, mapped; ERR_PTR: as dlend_slot_alloc() and
  * dlend_slot_map_phys().
@@ -163,8 +170,8 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
  * @slot: slot
  * @piece: (in) what, and where in the slot; all page multiples
  *
- * Context: as dlend_slot_map_pages(). Return: as dlend_slot_map_pages(); -EOPNOTSUPP this IOMMU
- * driver cannot map BARs.
+ * Context: as dlend_slot_map_pages(). Return: as dlend_slot_map_pages(); -EOPNOTSUPP this kernel's
+ * IOMMU driver cannot map BARs while memory encryption (SME) is on.
  */
 int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece);
 
@@ -174,9 +181,10 @@ int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece);
  * @at: (in) where, bytes from the slot's beginning, page multiple
  * @size: (in) bytes, page multiple; holes are fine
  *
- * The rest stays in reach all the time, if the edges are multiples of 2 MiB, or edges of what was
- * mapped.  Only a gigantic page of the kernel is mapped by a larger IOMMU page: when a part of it
- * is unmapped, all of it is out of reach for a moment.
+ * What is mapped beside that part stays in reach all the time, if the part's edges are multiples of
+ * 2 MiB, or edges of what one call has mapped.  The exception is a gigantic page of the kernel,
+ * which is mapped by a larger IOMMU page: when a part of it is unmapped, all of it is out of reach
+ * for a moment.
  *
  * Context: process, may sleep, waits for no peer; takes the aperture's lock.
  */
@@ -194,11 +202,13 @@ struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap);
 struct dlend_notifier;
 
 /**
- * struct dlend_notifier_ops - called for changes in a notifier, with the aperture's lock held
- * @map: @piece is mapped now, @at bytes from the beginning of the notifier. All or nothing. NULL:
- *	the notifier is not told of new mappings
- * @unmap: @size bytes from @at on are being unmapped: the user does not reach them any more when
- *	this returns. It must not wait; there may be nothing mapped
+ * struct dlend_notifier_ops - called for changes in a notifier's part, with the aperture's lock
+ * held
+ * @map: @piece has been mapped, @at bytes from the beginning of the part. Return: 0; or -errno, and
+ *	nothing of @piece is reached through the notifier: the mapping is undone. NULL: new mappings
+ *	are not reported
+ * @unmap: @size bytes from @at on are being unmapped: when this returns, the notifier's user does
+ *	not reach them any more. Must not wait. May be called for bytes where nothing is mapped
  */
 struct dlend_notifier_ops {
 	int (*map)(struct dlend_notifier *notifier, u64 at, const struct dlend_piece *piece);
@@ -206,10 +216,12 @@ struct dlend_notifier_ops {
 };
 
 /**
- * struct dlend_notifier - a user that reaches a part of an aperture without its IOMMU in between
- * @node: the aperture's
- * @offset, @size: the part, in bytes
- * @ops: called for changes
+ * struct dlend_notifier - says when a part of an aperture changes, to code that reaches that part
+ *	without the aperture's IOMMU domain in between
+ * @node: in the aperture's list; under the aperture's lock
+ * @offset, @size: the part, in bytes; do not change while the notifier is registered, except those
+ *	of a mirror that grows or shrinks (under the aperture's lock)
+ * @ops: called for changes in that part
  */
 struct dlend_notifier {
 	struct list_head node;
@@ -218,14 +230,14 @@ struct dlend_notifier {
 };
 
 /*
- * Domain of lent devices: one per IOMMU group.  It translates guest-physical addresses to physical
- * ones (in the window of the link towards the borrower).
+ * IOMMU domain of a lent group.  It translates IOVAs, which are guest-physical addresses of the
+ * borrower, to physical addresses of this host, in the window of the link to the borrower.
  */
 struct dlend_domain;
 
 /**
- * dlend_domain_create - make a new, empty domain
- * @dev: a device of the IOMMU group; a reference is kept
+ * dlend_domain_create - make a new, empty domain for a group
+ * @dev: a device of the IOMMU group; a reference is kept until dlend_domain_destroy()
  *
  * Context: process, may sleep.
  * Return: domain, not attached; ERR_PTR: -ENODEV no IOMMU; -ENOMEM; or the IOMMU's error.
@@ -233,46 +245,48 @@ struct dlend_domain;
 struct dlend_domain *dlend_domain_create(struct device *dev);
 
 /**
- * dlend_domain_destroy - end all ranges of all owners, and free the domain
- * @dom: domain, blocked before
+ * dlend_domain_destroy - unmap all ranges of all owners, and free the domain
+ * @dom: domain; the caller has called dlend_domain_block() before, or has never attached it
  *
  * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_destroy(struct dlend_domain *dom);
 
 /**
- * dlend_domain_attach - the group's devices translate by this domain from now on
+ * dlend_domain_attach - attach the group to the domain: its devices' DMA is translated by it
  * @dom: domain; the group's DMA owner is claimed (iommu_device_claim_dma_owner())
  *
- * Where the IOMMU can enforce it, no device bypasses the CPU's caches (No Snoop) of the host whose
- * memory it reaches.
+ * Where the IOMMU can enforce cache coherency, it is enforced: No Snoop requests of the devices do
+ * not bypass the CPU's caches.
  * Context: process, may sleep; takes the domain's lock.
  * Return: 0; -EBUSY another owner has the group, or it is being reset; or the IOMMU's error.
  */
 int dlend_domain_attach(struct dlend_domain *dom);
 
 /**
- * dlend_domain_block - detach: the group's DMA is blocked when this returns
+ * dlend_domain_block - detach the group: its DMA is blocked when this returns
  * @dom: domain; a second call does nothing
  *
- * If the kernel does not let go of the domain (7.0 and 7.1, while a device that does ATS is being
- * reset), everything is unmapped in it, and dlend_domain_destroy() tries again.
+ * If the kernel does not detach it (7.0 and 7.1, while a device that does ATS is being reset),
+ * everything is unmapped in the domain, and dlend_domain_destroy() tries again.
  * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_block(struct dlend_domain *dom);
 
-/* What an owner maps: memory of the guest, or BARs of other devices. */
+/* What a range owner maps: memory of the guest, or BARs of other devices. */
 enum dlend_owner_kind { DLEND_OWNER_RAM, DLEND_OWNER_BAR, DLEND_OWNER_KINDS };
 
 struct dlend_dma_range;
 
 /**
- * struct dlend_owner - owner of ranges in a domain: a lent function, for RAM or for BARs
- * @claims: its ranges, private
- * @nr: how many
+ * struct dlend_owner - range owner: on whose behalf ranges are mapped in a domain. A lent function
+ *	has several: for its guest's memory, for BARs, for direct interrupts
+ * @claims: its ranges; private to iommu/claims.c, under the domain's lock
+ * @nr: how many; as @claims
  * @kind: set by dlend_owner_init()
- * @lost: may be NULL: another owner gave up the range @r, for which @owner waited, but @r could not
- *	be mapped, so @owner does not have it any more. Called with the domain's lock held
+ * @lost: may be NULL. Called with the domain's lock held, when another owner gave up the range @r,
+ *	for which @owner waited, but @r could not be mapped for @owner: so @owner does not have the
+ *	range any more. Must not call functions of the domain
  */
 struct dlend_owner {
 	struct list_head claims;
@@ -297,15 +311,18 @@ static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_
 }
 
 /**
- * struct dlend_dma_range - a range of the addresses that a device uses for DMA
+ * struct dlend_dma_range - a range of IOVAs, and what it is mapped to
  * @iova, @size: the range, whole pages
  * @prot: DLEND_PROT_*
- * @mmio: it leads to a BAR or a window, not to RAM
- * @phys: where it leads, if @ap is NULL
- * @hole, @hole_end: offsets in the range, nothing is mapped between; none if @hole_end <= @hole
- * @ap, @offset: a mirror: it has the same mappings as an aperture of this node has there
- * @thing, @part: identify the target. An equal range of another owner with the same target may lead
- *	there by another way. Both 0: the guest's memory, of which there is one at each address
+ * @mmio: the target is a BAR or a window, not RAM
+ * @phys: physical address of the target, if @ap is NULL
+ * @hole, @hole_end: offsets in the range; nothing is mapped from @hole up to @hole_end (exclusive).
+ *	No hole if @hole_end <= @hole
+ * @ap, @offset: not NULL: the range is a mirror: it always has the mappings that the aperture @ap
+ *	of this node has from @offset on
+ * @thing, @part: identify the target: an equal range of another owner with the same two numbers has
+ *	the same target, even if it leads there by another way. Both 0: the guest's memory, of which
+ *	there is one at each address
  */
 struct dlend_dma_range {
 	u64 iova, size;
@@ -322,22 +339,24 @@ struct dlend_dma_range {
 /**
  * dlend_domain_map - map a range for an owner, all of it or nothing
  * @dom: domain
- * @owner: owner; has no part of that range yet
+ * @owner: range owner; -EEXIST if it has a part of that range already
  * @r: (in) range, copied
  *
- * If another owner of the same kind has exactly this range, and it is the same thing, @owner waits:
- * when the other owner's range goes, @r takes its place. If both lead to the same place, the IOMMU
- * is not touched then: transfers may be under way.
+ * If another owner of the same kind has exactly this range, with the same @thing and @part, @owner
+ * waits, and this returns 0: when the other owner gives the range up, @r is mapped in its place. If
+ * both lead to the same place, the IOMMU's mapping stays as it is then: transfers may be under way.
  *
  * A mirror (@r->ap) is for a device that is lent to a guest on its own host, where no window leads
- * to the guest's memory. Pages that are mapped in the aperture are mapped here too, and pages that
- * are unmapped there are unmapped here at once. The aperture must outlive the mirror.
+ * to the guest's memory. Pages that are mapped in the aperture are mapped in the domain too, and
+ * pages that are unmapped in the aperture are unmapped in the domain before that call returns. The
+ * caller keeps a reference on the aperture's link until the range is unmapped.
  *
  * Context: process, may sleep; takes the domain's lock, and for a mirror the aperture's.
- * Return: 0; -EEXIST it overlaps another range, or one of the same owner; -EINVAL bad alignment:
- * a range of more than 1 GiB must fit pages of 2 MiB, so that no range takes long;
- * -ERANGE outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more
- * ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the IOMMU's error.
+ * Return: 0; -EEXIST the range overlaps another one, or @owner has it; -EINVAL bad alignment: a
+ * range of more than 1 GiB must fit pages of 2 MiB, so that no range takes long; -ERANGE it is
+ * outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more ranges, or
+ * more page tables, than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the
+ * IOMMU's error.
  */
 int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r);
@@ -349,26 +368,26 @@ int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
  * @iova: (in) first address, page aligned
  * @size: (in) bytes, page multiple
  *
- * The device does not reach them any more when this returns, except those that another owner has,
- * too. If the domain was blocked, they are unmapped when it is destroyed.
+ * The device does not reach these ranges any more when this returns, except those that another
+ * owner has, too. If the domain was blocked, they are unmapped only when it is destroyed.
  * Context: process, may sleep, waits for no peer; takes the domain's lock.
- * Return: 0; -ENOENT there are none; -EINVAL bad alignment, or a range of @owner straddles an edge
- * (nothing is given up then).
+ * Return: 0; -ENOENT there are no such ranges; -EINVAL bad alignment, or a range of @owner
+ * straddles an edge of the given one (nothing is given up then).
  */
 int dlend_domain_unmap(struct dlend_domain *dom, struct dlend_owner *owner, u64 iova, u64 size);
 
 /**
- * dlend_domain_drop - an owner gives up everything, as by dlend_domain_unmap()
+ * dlend_domain_drop - an owner gives up all its ranges, as by dlend_domain_unmap()
  * @dom: domain
  * @owner: owner
  *
- * If the domain was blocked, this is quick: nothing is unmapped before it is destroyed.
+ * If the domain was blocked, this is quick: ranges are unmapped only when it is destroyed.
  * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_drop(struct dlend_domain *dom, struct dlend_owner *owner);
 
 /**
- * dlend_domain_bytes - how much owners of a kind have, each range once
+ * dlend_domain_bytes - how many bytes owners of a kind have mapped; a shared range counts once
  * @dom: domain
  * @kind: (in) kind of owner
  *

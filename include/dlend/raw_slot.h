@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Raw slot: a slot whose user maps and unmaps single pages, in atomic context, too, and has its own
- * records of them.  The kernel's own DMA mappings are of that kind (native/): there is one for each
- * buffer of each transfer.
+ * Raw slot: a slot whose user maps and unmaps single pages, in atomic context, too, and keeps the
+ * records of these mappings itself.  For mappings of the kernel's DMA API (native/): there is one
+ * for each buffer of each transfer.
  *
- * Mappings in a raw slot do not count in struct dlend_aperture_stat, and notifiers are not told of
- * them.
+ * Mappings in a raw slot do not count in struct dlend_aperture_stat, and notifiers are not called
+ * for them.
+ *
+ * A raw slot is *cut* when all its pages are put out of the peer's reach, for good:
+ * dlend_raw_slot_revoke() was called, or the aperture was detached.
  */
 #ifndef DLEND_RAW_SLOT_H
 #define DLEND_RAW_SLOT_H
@@ -21,13 +24,13 @@ struct iommu_domain;
 struct iommu_iotlb_gather;
 
 /**
- * struct dlend_raw_domains - domains of the kernel's for one user of raw slots
- * @reach: the domain of the NTB's function. It has the mappings of all raw slots of an aperture,
- *	and has to be flushed after dlend_raw_slot_unmap()
- * @memory: a domain without a device. The user maps here, at its own IO addresses, all that it maps
- *	in raw slots, and goes on to do so after a slot was cut: so this domain always tells where
- *	an address leads
- * @pg: keeps @reach when the aperture is detached
+ * struct dlend_raw_domains - IOMMU domains for one user of raw slots
+ * @reach: the domain of the NTB's function, in which the aperture is. It has the mappings of all
+ *	raw slots of the aperture. The user flushes its IOTLB after dlend_raw_slot_unmap()
+ * @memory: a domain to which no device is attached. The user maps in it, at IOVAs of its own
+ *	choice, all that it maps in raw slots, also after a slot was cut: so iommu_iova_to_phys()
+ *	of this domain always says where an IOVA leads
+ * @pg: a reference: keeps @reach when the aperture is detached
  */
 struct dlend_raw_domains {
 	struct iommu_domain *reach, *memory;
@@ -35,7 +38,7 @@ struct dlend_raw_domains {
 };
 
 /**
- * dlend_raw_domains_get - before the first raw slot of a user
+ * dlend_raw_domains_get - get the domains for a user of raw slots, before its first slot
  * @d: (out) domains
  * @ap: aperture
  *
@@ -46,8 +49,8 @@ struct dlend_raw_domains {
 int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap);
 
 /**
- * dlend_raw_domains_put - after the last one
- * @d: (in) domains; all 0 is fine
+ * dlend_raw_domains_put - give the domains up, after the user has closed its last raw slot
+ * @d: (in) domains; if all members are 0, nothing happens
  *
  * Context: process, may sleep.
  */
@@ -55,8 +58,8 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d);
 
 /**
  * dlend_raw_slot_open - reserve offsets in an aperture
- * @d: (in) domains of this aperture; they stay until dlend_raw_slot_close()
- * @ap: aperture; stays until dlend_raw_slot_close()
+ * @d: (in) domains of this aperture; the caller keeps them until dlend_raw_slot_close()
+ * @ap: aperture; the caller keeps a reference on its link until dlend_raw_slot_close()
  * @size: (in) bytes, page multiple
  *
  * Context: process, may sleep; takes the aperture's lock.
@@ -67,35 +70,36 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 
 /**
  * dlend_raw_slot_close - unmap all of a raw slot, and free its offsets
- * @raw: raw slot; gone when this returns
+ * @raw: raw slot; freed when this returns
  * @acked: (in) true: the peer has said that it does not use the offsets any more. false: they stay
- *	in quarantine until the next session
+ *	in quarantine until the next session begins
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
 
-/** dlend_raw_slot_offset - its first byte, offset in the aperture. Context: any. */
+/** dlend_raw_slot_offset - offset of the slot's first byte in the aperture. Context: any. */
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
 /**
  * dlend_raw_slot_map - map RAM
  * @raw: raw slot
- * @piece: (in) what, and where in the slot; all page multiples; nothing is mapped there
+ * @piece: (in) what, and where in the slot; all page multiples. The caller guarantees that nothing
+ *	is mapped there
  * @gfp: (in) for page tables
  *
- * Once the aperture is detached or the slot was cut, this does nothing. Context: any, if @gfp does
- * not sleep. Return: 0; or as iommu_map().
+ * If the slot was cut, this does nothing, and returns 0.
+ * Context: any, if @gfp does not sleep. Return: 0; or the error of iommu_map().
  */
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
 /**
  * dlend_raw_slot_unmap - unmap, without a flush of the IOTLB
  * @raw: raw slot
- * @at: (in) where, bytes from its beginning
+ * @at: (in) where, bytes from the slot's beginning
  * @size: (in) bytes
- * @gather: (in, out) to be flushed in dlend_raw_domains.reach; nothing is added once the slot was
- *	cut, as its pages are out of reach already
+ * @gather: (in, out) the caller flushes it in dlend_raw_domains.reach; nothing is added once the
+ *	slot was cut, as its pages are out of reach already
  *
  * Context: any.
  */
@@ -103,8 +107,8 @@ void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			  struct iommu_iotlb_gather *gather);
 
 /**
- * dlend_raw_slot_revoke - put everything that is mapped out of the peer's reach, now and for good
- * @raw: raw slot; its user may go on as if nothing had happened
+ * dlend_raw_slot_revoke - cut a slot: the peer reaches none of its pages any more, for good
+ * @raw: raw slot; its user may go on to map and unmap, which then has no effect
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
