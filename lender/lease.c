@@ -299,7 +299,8 @@ void lend_prepare_withdraw(struct lend_fn *fn)
  * function, DMA of the group blocked in the IOMMU; then for each function interrupts down,
  * peer-to-peer ended, BARs out of the aperture.  The first two steps stop all DMA.  A fence waits
  * for no peer.  The reset comes afterwards (reset.c) and may take seconds; until it has succeeded,
- * nobody gets the device, and the offsets of its BARs are not used again.
+ * nobody gets the device, and the offsets of its BARs are not used again.  Only when a lease moves
+ * to another node there is no reset: lend_standby_swap().
  */
 
 void lend_bus_master_set(struct lend_fn *fn, bool on)
@@ -536,8 +537,8 @@ static bool lend_recover_must_wait(const struct lend_fn *fn)
 
 /*
  * The next function, from index @i (in, out) on, that needs a reset and is not lent, or NULL.  A
- * function whose last reset failed is tried again only after another lease.  Takes a reference, and
- * the group lock.
+ * function whose last reset failed is tried again only at the end of a lease, or after a PCI error
+ * (lend_lease_error_over()).  Takes a reference, and the group lock.
  */
 static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int *i)
 {
