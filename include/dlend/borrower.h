@@ -66,11 +66,11 @@ struct dlend_offer_info {
 /**
  * struct dlend_offer_user - a layer that uses every offer
  * @appeared: an offer's device was added to the bus. Return: 0, or -errno: then the device is
- *	removed again, and added when the lender tells of the offer anew
- * @freed: an offer that another node had when it appeared is free for the first time
- * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
- *	returns. It may wait for programs that have files of the device open. The offer is not
- *	claimed, unless the user's own module is being unloaded
+ *	removed again, and added when the lender sends the offer again
+ * @freed: a device that another node had when its offer appeared is free for the first time
+ * @vanishes: an offer's device is about to be removed: when this returns, no reference of the
+ *	user's to it is left. It may wait for programs that have files of the device open. The offer
+ *	is not claimed, unless the user's own module is being unloaded
  * @node, @work: private to the borrower
  *
  * Context: process, one at a time; they may sleep.
@@ -84,26 +84,27 @@ struct dlend_offer_user {
 };
 
 /**
- * dlend_offer_user_register - be told of all offers, now and later
+ * dlend_offer_user_register - register a user of all offers, present and later ones
  * @user: (in) ops; stays until dlend_offer_user_unregister()
  *
- * appeared() has been called for all offers that there are when this returns. Context: process, may
+ * When this returns, appeared() has been called for all present offers. Context: process, may
  * sleep.
  */
 void dlend_offer_user_register(struct dlend_offer_user *user);
 
 /**
- * dlend_offer_user_unregister - be told of no more offers
+ * dlend_offer_user_unregister - undo dlend_offer_user_register()
  * @user: (in) as registered
  *
- * vanishes() has been called for all offers when this returns. Context: process, may sleep.
+ * When this returns, vanishes() has been called for all offers, and no op is called any more.
+ * Context: process, may sleep.
  */
 void dlend_offer_user_unregister(struct dlend_offer_user *user);
 
-/** dlend_offer_dev - the offer's device on the dlend bus. Context: any. */
+/** dlend_offer_dev - device of an offer on the dlend bus; takes no reference. Context: any. */
 struct device *dlend_offer_dev(struct dlend_offer *offer);
 
-/** dlend_offer_addr - how all nodes call the device. Context: any. */
+/** dlend_offer_addr - address that the device has on all nodes. Context: any. */
 const struct dlend_addr *dlend_offer_addr(const struct dlend_offer *offer);
 
 /**
@@ -120,15 +121,15 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
  * dlend_offer_available - would dlend_offer_claim() succeed now?
  * @offer: (in) offer
  *
- * Context: process; takes dlend_offers_lock. Return: true if its link is up, it is not claimed,
- * and the device is free, or will be once its lender has reset it.
+ * Context: process; takes dlend_offers_lock. Return: true if the link to the lender is up, the
+ * offer is not claimed, and the device is free, or will be once its lender has reset it.
  */
 bool dlend_offer_available(struct dlend_offer *offer);
 
 /**
  * dlend_offer_group - the IOMMU group that an offer is in at this moment
  * @offer: (in) offer
- * @size: (out) functions in it; some may not have been told of yet
+ * @size: (out) functions in the group; the offers of some may not have come yet
  *
  * A description from before the link went down says nothing about the group now. Context: process;
  * takes dlend_offers_lock. Return: the group's number; -ENODEV the lender does not offer the device
@@ -172,10 +173,10 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
 
 /**
  * struct dlend_claim_ops - what the borrower tells the user of an offer
- * @what: what &struct dlend_claim.dev is, for people: "mediated device"
- * @user: who uses the device under a lease, for people: "a guest"
- * @end: how people end that: "shut the guest down"
- * @get, @put: a reference on the claim's owner: each of its leases has one
+ * @what: for messages to people: what &struct dlend_claim.dev is: "mediated device"
+ * @user: for messages: who uses the device under a lease: "a guest"
+ * @end: for messages: how people end that use: "shut the guest down"
+ * @get, @put: take and drop a reference on the structure that has the claim: each lease has one
  * @uses: is the lease @epoch in use?
  * @link_down: the link to the lender is down, so the lease is over. When this returns, the peer
  *	cannot reach this node's memory through that lease. It must not wait
@@ -184,23 +185,24 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
- * @no_direct: must its interrupts come by the doorbell, and why? A text that stays. NULL: they may
- *	come directly. Called by dlend_lease_irq_setup()
+ * @no_direct: must the device's interrupts come by the doorbell? @why: (out) the reason, a string
+ *	literal. May be NULL: they may come directly. Called by dlend_lease_irq_setup()
  * @irq_in_use: may a vector fire as soon as it is set up? If not, it may after
  *	dlend_irq_direct_use(): a vector that is not in use takes none of this host's vectors. NULL:
  *	all may. Called by dlend_lease_irq_setup(), before the device has a message for it
- * @irqs_again: set the interrupts up once more, soon: they may have to come in another way now.
- *	None may be lost; an extra one is no harm
+ * @irqs_again: have dlend_lease_irq_setup() called once more, soon: the interrupts may have to come
+ *	in another way now. No interrupt may be lost on the way; an extra one does no harm
  * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by this vector's own
  *	interrupt, with no lock held, and interrupts of two vectors may come at once; otherwise
  *	interrupts are off, and a spinlock is held
  * @bar_revoked: when this returns, dlend_lease.bar[@bar] is not in use any more. An aperture's lock
  *	is held: it must not wait
- * @returning: @lease is about to be given back: nothing is in use under it when this returns. Not
- *	called for a lease that another function of its group keeps
- * @returned: the lender has answered, or will not: when this returns, nothing is pinned for @lease
- * @released: there is no reference to @lease any more. @acked: the lender has the device back, so
- *	the offsets and handles that it was told can be used again at once
+ * @returning: @lease is about to be given back: when this returns, the user uses nothing under
+ *	@lease any more. Not called for a lease that another function of its group keeps
+ * @returned: the lender has answered the return, or will not: when this returns, nothing is pinned
+ *	for @lease
+ * @released: the last reference on @lease was dropped. @acked: the lender has the device back, so
+ *	the offsets and handles that the lender knows can be used again at once
  *
  * The last four may be NULL.
  *
@@ -234,13 +236,14 @@ struct dlend_claim_ops {
  * @wq: the offer's ordered workqueue, from dlend_offer_claim() on; the user's work about this
  *	device belongs there, too
  * @vm: UUID of the mediated device, set before dlend_offer_claim(); all 0: it is none
- * @user: who uses the device. Functions of one IOMMU group are lent to one user at a time
+ * @user: the process that uses the device. Functions of one IOMMU group are lent to one process at
+ *	a time
  * @lease: in use, or NULL. The user writes it by WRITE_ONCE() under a lock of its own
  * @borrowing: the user asks for a lease, or is about to. Written as @lease
- * @irq_why: why its interrupts need the lender's processor; NULL: they do not. A text that stays,
- *	written by dlend_lease_irq_setup()
+ * @irq_why: why the device's interrupts are not direct; NULL: they are. A string literal, written
+ *	by dlend_lease_irq_setup()
  * @messages: requests that were made under its leases
- * @calls: calls of its ops that are under way, but for those of leases; private to the borrower
+ * @calls: calls of its ops that are under way, except those for leases; private to the borrower
  */
 struct dlend_claim {
 	const struct dlend_claim_ops *ops;
@@ -257,9 +260,9 @@ struct dlend_claim {
 };
 
 /**
- * dlend_offer_claim - take an offer
+ * dlend_offer_claim - claim an offer, for one user on this node
  * @offer: (in) offer
- * @claim: (in, out) with ops and dev
+ * @claim: (in, out) the caller has set ops, dev and vm; stays until dlend_offer_release()
  * @why: (out) DLEND_REASON_LEN bytes: why not, if it fails
  *
  * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY it is claimed already, or
@@ -269,8 +272,8 @@ int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char
 
 /**
  * dlend_offer_release - give a claim up
- * @claim: (in) from dlend_offer_claim(). When this returns, only leases that are being returned
- *	still call its ops
+ * @claim: (in) from dlend_offer_claim(). When this returns, ops are called only for leases that are
+ *	still being returned (dlend_offer_flush())
  *
  * Context: process, may sleep, none of the locks that the claim's ops take; takes
  * dlend_offers_lock.
@@ -282,8 +285,9 @@ void dlend_offer_release(struct dlend_claim *claim);
  * @claim: (in) claim whose user has no lease
  * @why: (out) DLEND_REASON_LEN bytes: who has the device, if so
  *
- * A device that is being reset, or whose link is down, is not taken: a borrow waits for it. Nor is
- * one that may be taken over. Context: process; takes dlend_offers_lock.
+ * A device that is being reset, or whose link is down, does not count as taken: a borrow waits for
+ * it. Nor does a device that this node may take over. Context: process; takes dlend_offers_lock.
+ * Return: true: it would be refused.
  */
 bool dlend_claim_taken(const struct dlend_claim *claim, char *why);
 
@@ -291,8 +295,8 @@ bool dlend_claim_taken(const struct dlend_claim *claim, char *why);
  * dlend_claim_comes - does the device come here with a VM that moves?
  * @claim: (in) claim whose user has no lease
  *
- * If so, another node has it, whose VM is to bring it along: it may be taken over, and not be
- * borrowed. Context: process; takes dlend_offers_lock.
+ * Context: process; takes dlend_offers_lock. Return: true: another node has the device, and has
+ * named this node as its standby: this node can take the device over, but not borrow it.
  */
 bool dlend_claim_comes(const struct dlend_claim *claim);
 
@@ -300,9 +304,10 @@ bool dlend_claim_comes(const struct dlend_claim *claim);
  * dlend_claim_pending - are leases of the offer still to be returned?
  * @claim: (in) claim
  *
- * Until they are, this node is the holder for the lender, so no new lease can be asked for. If so,
- * this waits for them, 100 ms at most, and the caller asks again later. Work on @claim->wq must let
- * other work run before it does, as some leases are returned on that workqueue. Context: process.
+ * Until they are returned, the lender takes this node for the holder, so the caller must not ask
+ * for a new lease. If there are such leases, this waits for them, 100 ms at most. The caller then
+ * asks again later; if it runs on @claim->wq, its work item returns before that, as some leases are
+ * returned on that workqueue. Context: process, may sleep. Return: true: some are left.
  */
 bool dlend_claim_pending(const struct dlend_claim *claim);
 
@@ -328,22 +333,23 @@ void dlend_claim_return_stray(struct dlend_claim *claim);
 
 /**
  * struct dlend_lease - the right to use a device, from the grant to the acknowledged return
- * @ref: session of the link to the lender
+ * @ref: session of the link to the lender, with a reference on the link
  * @addr: device
  * @epoch: number of the lease
- * @bar: where this node's CPUs reach the BARs; dlend_window.phys is 0 where they do not
+ * @bar: where this node's CPUs reach the BARs; dlend_window.phys is 0 if they do not reach a BAR
  * @priv: private to the user
  *
  * Private to the borrower:
  *
  * @kref: references; the last one ends the lease
- * @claim: of its user, with a reference; NULL: a stray, which is only returned
- * @offer: whose lease it is; set once it was granted
- * @sink: where its interrupts arrive; NULL for a stray
- * @direct: vectors that need no processor of the lender; NULL: there are none
- * @grant: where the lender has put the BARs
+ * @claim: claim of its user, with a reference; NULL: a stray lease, which the user never got, and
+ *	which is only returned
+ * @offer: the offer of the device; set once the lease was granted
+ * @sink: where its interrupts arrive; NULL for a stray lease
+ * @direct: vectors for direct interrupts; NULL: there are none
+ * @grant: the lender's reply: offsets of the BARs in its aperture
  * @acked: the lender said that it has the device back
- * @return_work: gives it back
+ * @return_work: returns the lease
  */
 struct dlend_lease {
 	struct dlend_session_ref ref;
@@ -398,11 +404,11 @@ void dlend_lease_put(struct dlend_lease *lease);
 
 /**
  * dlend_lease_return - give the lease back
- * @lease: (in) lease; the caller's reference is taken over
+ * @lease: (in) lease; takes over the caller's reference
  *
- * The lender is told by a worker, after dlend_claim_ops.returning(), whatever work of the user is
- * under way; requests that come to the lender after that are refused. Context: any process context,
- * does not wait.
+ * This only queues the return. A worker calls dlend_claim_ops.returning(), and then sends RETURN to
+ * the lender, whatever work of the user is under way; the lender refuses requests under the lease
+ * that come after that. Context: process, does not wait.
  */
 void dlend_lease_return(struct dlend_lease *lease);
 
@@ -410,13 +416,13 @@ void dlend_lease_return(struct dlend_lease *lease);
  * dlend_lease_over - has the lease ended, as far as this node knows?
  * @lease: (in) lease
  *
- * True if its session is over, or the lender has said that it took the device back. To be asked
- * right after a grant: the lender may have told the end of the lease before the user has noted the
- * lease. Context: process; takes dlend_offers_lock.
+ * The user asks this right after a grant: the message by which the lender ends the lease may have
+ * come before the user has noted the lease. Context: process; takes dlend_offers_lock. Return:
+ * true: its session is over, or the lender has said that it took the device back.
  */
 bool dlend_lease_over(const struct dlend_lease *lease);
 
-/** dlend_lease_lost - is its session over, so that the lender can be told nothing? Context: any. */
+/** dlend_lease_lost - is its session over, so that no message reaches the lender? Context: any. */
 static inline bool dlend_lease_lost(const struct dlend_lease *lease)
 {
 	return !dlend_session_live(&lease->ref);
@@ -427,16 +433,16 @@ static inline bool dlend_lease_lost(const struct dlend_lease *lease)
  * -errno, or as dlend_link_call_in().
  */
 
-/** dlend_lease_reset - function level reset; Bus Master Enable and interrupts are off then */
+/** dlend_lease_reset - reset the function; afterwards Bus Master Enable and interrupts are off */
 int dlend_lease_reset(struct dlend_lease *lease);
 
 /** dlend_lease_bus_master - turn the device's own Bus Master Enable on or off */
 int dlend_lease_bus_master(struct dlend_lease *lease, bool on);
 
-/** dlend_lease_irq_setup - deliver @count vectors of @mode; DLEND_IRQ_NONE ends all */
+/** dlend_lease_irq_setup - set up @count vectors of @mode; DLEND_IRQ_NONE: none any more */
 int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
 
-/** dlend_lease_irq_unmask - INTx was served: it may fire again. Does not wait for the lender */
+/** dlend_lease_irq_unmask - let INTx fire again, after it was served. Waits for no answer */
 int dlend_lease_irq_unmask(struct dlend_lease *lease);
 
 /* The device's own configuration space. */
@@ -446,7 +452,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease);
  * @lease: (in) lease
  * @at: (in) offset, a multiple of @size
  * @size: (in) 1, 2 or 4 bytes
- * @value: (out) what it holds, but for addresses of the lender's host; unchanged on error
+ * @value: (out) its contents, except addresses of the lender's host; unchanged on error
  * @timeout_ms: (in) milliseconds for the whole call
  *
  * Return: as all requests; -EAGAIN the lender is resetting the device.
@@ -459,7 +465,7 @@ int dlend_lease_cfg_read(struct dlend_lease *lease, u32 at, u32 size, u32 *value
  * @lease: (in) lease
  * @at: (in) as of dlend_lease_cfg_read()
  * @size: (in) as of dlend_lease_cfg_read()
- * @value: (in) for it, in the lowest @size bytes
+ * @value: (in) new contents, in the lowest @size bytes
  * @timeout_ms: (in) milliseconds for the whole call
  *
  * Return: as dlend_lease_cfg_read(); -EPERM the lender lets no borrower write there.
@@ -472,8 +478,8 @@ int dlend_lease_cfg_write(struct dlend_lease *lease, u32 at, u32 size, u32 value
  * @lease: (in) lease
  * @pos: (in) offset of the VPD capability
  * @addr: (in) address of the word, with PCI_VPD_ADDR_F if it is to be written
- * @data: (in, out) the word; what was read, if it was
- * @timeout_ms: (in) milliseconds for all of it: two or three messages, and what the device takes
+ * @data: (in, out) the word to write, or the word that was read
+ * @timeout_ms: (in) milliseconds for all of it: two or three messages, and the device's own time
  *
  * Return: as dlend_lease_cfg_read(); -EIO, -ENODEV, -EINVAL the device has no such word, or does
  * not answer; -EPERM the lender's dlend does not know of VPD.
@@ -493,11 +499,11 @@ static inline int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 
 }
 
 /**
- * dlend_lease_enable - the device's user has turned it on
- * @lease: (in) lease
+ * dlend_lease_enable - have the lender look whether the device has lost its settings
+ * @lease: (in) lease; the device's user has just turned memory decoding or bus mastering on
  *
- * If the device was reset and its lender was not told, the lender restores its BARs, bus mastering
- * and interrupts.
+ * If the device was reset without the lender, the lender restores its BARs, Bus Master Enable and
+ * interrupts.
  * Return: as dlend_lease_cfg_write().
  */
 static inline int dlend_lease_enable(struct dlend_lease *lease)
@@ -505,7 +511,7 @@ static inline int dlend_lease_enable(struct dlend_lease *lease)
 	return dlend_lease_cfg_write(lease, PCI_COMMAND, 2, PCI_COMMAND_MEMORY, 0);
 }
 
-/* Moving a lease to another node; the device stays as it is. From protocol version 4 on. */
+/* Moving a lease to another node; the device keeps its state: it is not reset. */
 
 /**
  * dlend_lease_move_to - let a node prepare to take the lease over
@@ -520,10 +526,11 @@ int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool forced);
 
 /**
  * struct dlend_quiesced - how a device was stopped
- * @drained: nothing was under way
- * @waited_us: until it was quiet
- * @fired: interrupts that it has had in all
- * @irqs_changed: they came directly, and do not any more: they have to be set up again
+ * @drained: no DMA and no request was under way when the device was stopped
+ * @waited_us: microseconds until the device was silent
+ * @fired: interrupts of the device under this lease
+ * @irqs_changed: the interrupts were direct, and are not any more: the caller has to set them up
+ *	again when the device goes on
  */
 struct dlend_quiesced {
 	bool drained, irqs_changed;
@@ -538,15 +545,17 @@ struct dlend_quiesced {
  * @count: (in) vectors, as they are set up
  * @quiesced: (out) how it went
  *
- * Its lender sees by its interrupts whether it still works, so direct ones pass the lender from
- * here on. Bus Master Enable is off afterwards, drained or not. All interrupts were delivered: what
- * has not reached the user yet is in its counters. Waits a second for the device, at most.
+ * The lender sees by the device's interrupts whether it still works, so direct interrupts are set
+ * up to come through the lender first. Afterwards Bus Master Enable is off, drained or not, and all
+ * interrupts have been counted in this host's memory, even if the user has not got them yet. Waits
+ * a second for the device, at most.
  */
 int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
 			struct dlend_quiesced *quiesced);
 
 /**
- * dlend_lease_run - the guest goes on here: no other node can take the device over any more
+ * dlend_lease_run - end what dlend_lease_quiesce() began, as the guest goes on here: no other node
+ *	can take the device over any more
  * @lease: (in) lease
  *
  * Interrupts go on; Bus Master Enable stays off. Return: 0; -ESTALE another node has it.
@@ -554,12 +563,13 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 int dlend_lease_run(struct dlend_lease *lease);
 
 /**
- * dlend_lease_hand_over - give the lease away
- * @lease: (in) lease, quiet
- * @token: (out) for dlend_lease_take_over() of the other node
+ * dlend_lease_hand_over - let the standby take the lease over
+ * @lease: (in) lease, after dlend_lease_quiesce()
+ * @token: (out) the other node shows this token in dlend_lease_take_over()
  *
- * It is this node's until the other one takes it over, or for dlend_lease_run(). If this node
- * returns it before that, the device waits for the other node.
+ * The lease stays this node's until the other node takes it over; dlend_lease_run() takes the
+ * permission back. If this node returns the lease before the take-over, the device is parked for
+ * the other node.
  */
 int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE]);
 

@@ -15,9 +15,9 @@
 #define DLEND_CFG_STD_SIZE	PCI_CFG_SPACE_SIZE
 
 #define DLEND_CAP_SHOWN		0x1	/* in the list that a guest walks */
-#define DLEND_CAP_OWN		0x2	/* behind its header it is the device's own */
+#define DLEND_CAP_OWN		0x2	/* registers behind its header are the device's own */
 #define DLEND_CAP_CLIP		0x4	/* may end where the next one starts */
-#define DLEND_CAP_SECRET	0x8	/* behind its head are addresses of the lender's host */
+#define DLEND_CAP_SECRET	0x8	/* behind its header are addresses of the lender's host */
 #define DLEND_CAP_UNKNOWN	0x10	/* its end is not known */
 
 /**
@@ -93,9 +93,9 @@ extern const struct dlend_cap_rule dlend_cap_header_rules[];
  *	device has nothing
  * @gaps: (in) registers that are in no known capability are the device's own, too
  *
- * The device's own are vendor-specific capabilities behind their headers, and gaps.  Headers, and
- * the place where the extended list begins, never are.  If a list is broken, its gaps are not
- * known, and are not the device's own.
+ * The device's own registers are those of vendor-specific capabilities behind their headers, and
+ * those in gaps.  Headers of capabilities, and the place where the extended list begins, are not.
+ * If a list is broken, its gaps are not known, and do not count as the device's own.
  */
 void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps);
 
@@ -126,12 +126,12 @@ const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);
 /**
  * dlend_cap_bytes - how long the capability at @pos is
  *
- * Return: bytes, which may be more than its room; 0 if that makes no sense. Of one that no table
- * knows, those of its header.
+ * Return: bytes, which may be more than dlend_caps_room(); 0 if its length fields make no sense. Of
+ * a kind that no table has: bytes of its header.
  */
 u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
-/** dlend_cap_owned - the same; if it makes no sense, or is not known, up to the next one */
+/** dlend_cap_owned - as dlend_cap_bytes(); if that is not known, bytes up to the next capability */
 u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
 /* The P2P clique capability: where it goes and how it looks */

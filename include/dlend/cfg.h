@@ -12,7 +12,7 @@
 #include <dlend/caps.h>
 #include <dlend/types.h>
 
-/* What a guest write asked for; several bits at once are possible. */
+/* What a guest's write asks for; several bits at once are possible. */
 #define DLEND_CFG_E_MSE_ON	0x0001	/* memory decoding 0 -> 1 */
 #define DLEND_CFG_E_MSE_OFF	0x0002
 #define DLEND_CFG_E_BME_ON	0x0004	/* Bus Master Enable 0 -> 1 */
@@ -43,8 +43,8 @@ struct dlend_cfg_bar {
  *	never has one), or no capability
  * @max_msi, @max_msix: vectors that it can deliver, if that is fewer than the device has; 0: all
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
- * @keeps_state: shown as a device that loses nothing in D3hot (No_Soft_Reset): its power states are
- *	not told to the lender
+ * @keeps_state: show a device that loses nothing in D3hot (No_Soft_Reset): the lender does not get
+ *	to know of power states
  * @add_reset: a device without a reset of its own (FLR, AF, or power management's) gets AF's, if
  *	there is room for a capability: the lender can reset it, be it by its bus
  */
@@ -110,7 +110,7 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
  * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were
  * on; BARs stay. On the way from D3hot to D0 a device without No_Soft_Reset is reset as well
  * (DLEND_CFG_E_D0 comes with it), and all of the virtual space stays as it was: what was on is to
- * be turned on again. DLEND_CFG_E_VPD asks it to move a word of VPD, and then to call
+ * be turned on again. DLEND_CFG_E_VPD asks the caller to move a word of VPD, and then to call
  * dlend_cfg_vpd_done(). Registers that dlend_cfg_live() names are for the device, and do not change
  * here.
  * Return: DLEND_CFG_E_* bits
@@ -146,7 +146,7 @@ u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data);
  * @addr: (in) as dlend_cfg_vpd() has said
  * @data: (in) what was read, if it was
  *
- * Without this call the guest sees what a device does that does not answer: nothing.
+ * Without this call the guest polls in vain, as with a device that does not answer.
  */
 void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data);
 

@@ -21,7 +21,7 @@ struct dlend_lease;
 /* Most devices of one user that can do peer-to-peer; any further one does none. */
 #define DLEND_P2P_DEVS	32
 
-/* Why two devices have different cliques, if nothing speaks against peer-to-peer between them. */
+/* Why two devices have different cliques, although there is no doubt (p2p_plan.h) between them. */
 #define DLEND_P2P_NO_DOUBT \
 	"others of that clique are or were out of reach, or an administrator has set it so"
 
@@ -62,7 +62,7 @@ struct dlend_p2p_user {
 };
 
 /**
- * dlend_p2p_join - a device belongs to its user from now on
+ * dlend_p2p_join - add a device to those of its user
  * @m: (in, out) member
  * @choose: (in) called with the user, @m included, before another device can join it: it sets the
  *	clique of the device @user->of, and may log something about it. dlend_offers_lock and
@@ -73,16 +73,18 @@ struct dlend_p2p_user {
  */
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_user *user));
 
-/** dlend_p2p_leave - the end of dlend_p2p_join(); fine without one. Context: as there. */
+/** dlend_p2p_leave - undo dlend_p2p_join(), if there was one. Context: as there. */
 void dlend_p2p_leave(struct dlend_p2p_member *m);
 
 /**
- * dlend_p2p_publish - a device's lease, set-up or BARs may have changed
- * @m: (in) member
- * @dev: (in) how it is now; all of it, padding too, is compared with what was said last
- * @lease: (in) its lease, or NULL; where its windows lead is compared, too: they may open later
+ * dlend_p2p_publish - say how a device is set up now, and have mappings changed accordingly
+ * @m: (in) member, joined
+ * @dev: (in) its set-up now; all bytes, padding too, are compared with the last call's
+ * @lease: (in) its lease, or NULL; physical addresses of its windows are compared, too: a window
+ *	may open later than the lease begins
  *
- * What it reaches follows later: @m->settled is false until then.
+ * If anything has changed, a worker asks the lenders; @m->settled is false until the device reaches
+ * all that it shall.
  *
  * Context: process, takes dlend_p2p_lock; waits for no peer.
  */
@@ -99,7 +101,7 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
 
 /**
- * dlend_p2p_emit_doubts - between which devices of its user and a device there is a doubt, and why
+ * dlend_p2p_emit_doubts - print which devices of its user a device may not reach, and why
  * @m: (in) member
  * @buf: (out) a page: a line for every such device, and for those in another clique
  *
@@ -108,13 +110,13 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
 
 /**
- * dlend_p2p_fence - a lease ends, or its session has
- * @addr: (in) its device
- * @epoch: (in) its number
+ * dlend_p2p_fence - cut off all peer-to-peer of a device that leads through this node
+ * @addr: (in) the device
+ * @epoch: (in) number of its lease, which ends, or whose session is over
  *
- * Nothing goes through this node to the device, or from it, when this returns. Call it before the
- * lender is told that the lease is over. Context: process; takes dlend_p2p_lock and an aperture's
- * lock; waits for no peer.
+ * When this returns, no request passes through this node to the device, or from it. The caller does
+ * this before the lender gets to know that the lease is over. Context: process; takes
+ * dlend_p2p_lock and an aperture's lock; waits for no peer.
  */
 void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch);
 

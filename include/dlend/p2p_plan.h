@@ -5,17 +5,17 @@
  * windows: borrower/p2p.c carries it out.  Context of all functions: any.
  *
  * And cliques: which of a VM's borrowed devices its guest may be told to reach each other.  What is
- * mapped does not depend on that.  Two devices are in one clique only if there is no doubt: all
- * their BARs fit into the windows on the way, there and back, beside what others have there
- * (borrower/p2p_plan.h), and each host on the way says that its root complex passes the
- * transfers on (struct dlend_root).
+ * mapped does not depend on cliques.  Two devices are in one clique only if there is no *doubt* (no
+ * known obstacle): all their BARs fit into the windows of the route, in both directions, beside
+ * what others have there (borrower/p2p_plan.h), and each host on the route says that its root
+ * complex passes requests on (struct dlend_root).
  */
 #ifndef DLEND_P2P_PLAN_H
 #define DLEND_P2P_PLAN_H
 
 #include <dlend/types.h>
 
-/* How a source's accesses get to a target. */
+/* Route: how requests of a source (the device that does DMA) get to a target (with the BAR). */
 enum dlend_p2p_route {
 	DLEND_P2P_NONE,
 	DLEND_P2P_LOCAL,	/* both sit in one host */
@@ -43,8 +43,9 @@ struct dlend_p2p_bar {
  * @source: there is a lease, and it may do DMA
  * @target: there is a lease, and it decodes its BARs
  * @clique: that the guest sees, negative: none
- * @p2p_domain: in its lender, for cliques: see struct dlend_root; the borrower fills it in
- * @bar: where the guest has put them
+ * @p2p_domain: peer-to-peer domain in its lender, for cliques: see struct dlend_root; the borrower
+ *	fills it in
+ * @bar: where the guest has put its BARs
  */
 struct dlend_p2p_dev {
 	struct dlend_addr addr;
@@ -67,7 +68,8 @@ struct dlend_p2p_path {
 };
 
 /*
- * The NTB of node @at that leads to node @to is on @p2p_domain of node @at: see struct dlend_root.
+ * The NTB of node @at that leads to node @to is in the peer-to-peer domain @p2p_domain of node @at:
+ * see struct dlend_root.
  */
 struct dlend_p2p_end {
 	u16 at, to;
@@ -77,9 +79,10 @@ struct dlend_p2p_end {
 /**
  * struct dlend_p2p_fabric - what is known of links
  * @self: this node
- * @alone: as if nothing were taken
- * @path, @n: its own and its peers'; if several are for one aperture, the least counts
- * @end, @ends: where these end, as far as nodes tell
+ * @alone: plan as if nothing of the apertures were taken
+ * @path, @n: links of this node and of its peers; if several are for one aperture, the one with the
+ *	least room counts
+ * @end, @ends: NTBs at the ends of these links, as far as nodes have said where these are
  */
 struct dlend_p2p_fabric {
 	u16 self;
