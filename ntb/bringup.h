@@ -5,9 +5,9 @@
  *   down --start--> hello --both nonces known, control areas cleared--> test
  *        --own test passed, peer's test arrived, peer's heartbeat seen--> up
  *
- * and back to down at any time, or from test back to hello when the peer began again.  The
- * handshake is such that a node writes into its peer's control area only after the peer cleared
- * it for this session:
+ * and back to down at any time, or from test back to hello when the peer has begun anew.  By the
+ * handshake a node writes into its peer's control area only after the peer has cleared that area
+ * for this session:
  *
  *   HELLO  own nonce in the scratchpads
  *   ACK    "I have seen your nonce, and write nothing of an older session any more"
@@ -33,9 +33,9 @@ enum dlend_bringup_state {
 	DLEND_BRINGUP_STATES
 };
 
-/* Actions that an event asks for, in this order; several at once are possible. */
+/* Actions that an event asks for; several at once are possible, and are done in this order. */
 #define DLEND_DO_END	0x01	/* the session is over: stop writing, hide the scratchpads */
-#define DLEND_DO_ACK	0x02	/* write @ack; and READY 0 */
+#define DLEND_DO_ACK	0x02	/* write READY = 0, then ACK = @ack */
 #define DLEND_DO_CLEAR	0x04	/* clear the own control area, then write READY = @ack */
 #define DLEND_DO_TEST	0x08	/* run the self-test, report by dlend_bringup_tested() */
 #define DLEND_DO_UP	0x10	/* the session begins */
@@ -47,27 +47,27 @@ enum dlend_bringup_state {
 #define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
 
 /**
- * struct dlend_bringup - the machine; all 0 at first
- * @state: where it is
- * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered. The caller's to
- *	set before dlend_bringup_start()
- * @loop: this node is its own peer, and no other node may be. The caller's to set
- * @required: node id that the peer must have, 0: any. The caller's to set, at any time
- * @timeout_ms: heartbeat time-out. The caller's to set before dlend_bringup_start()
+ * struct dlend_bringup - the state machine of one link; all 0 at first
+ * @state: its state
+ * @node, @version, @aperture_mib: this node's id, its protocol versions (min << 16 | max), and the
+ *	size of its aperture. The caller sets them before dlend_bringup_start()
+ * @loop: this node must be its own peer. The caller sets it once
+ * @required: node id that the peer must have, 0: any. The caller sets it, at any time
+ * @timeout_ms: heartbeat time-out. The caller sets it before dlend_bringup_start()
  * @nonce: of this session, never 0 in a session
  * @error: why the link is not up, or ""; in state test, the result of the test
  * @ack: value for the ACK scratchpad
- * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
- *	@picked is the protocol version in use
+ * @peer_nonce, @peer_node, @peer_aperture_mib: what the peer's scratchpads say, once the versions
+ *	fit; @picked: the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted
- * @passed: own self-test passed
+ * @passed: this node's self-test has passed
  * @complete: the peer's self-test has arrived here, too, and this node can use the link
- * @cleared: the own control area was cleared for this session
- * @tested_at: when the own self-test last ran, milliseconds; 0: it has not
+ * @cleared: this node's control area was cleared for this session
+ * @tested_at: when this node's self-test last ran, milliseconds; 0: it has not run
  * @test_since: when state test began, milliseconds
  * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
  *
- * Members from @ack on are forgotten with the peer.
+ * Members from @ack on are set to 0 when a bring-up starts, and when a session ends.
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;
@@ -94,9 +94,10 @@ struct dlend_bringup {
 };
 
 /**
- * struct dlend_bringup_area - contents of the own control area, not trusted
- * @nonce: this node's nonce, as the peer wrote it
- * @beat: its heartbeat
+ * struct dlend_bringup_area - contents of this node's control area, which the peer has written: not
+ *	trusted
+ * @nonce: this node's nonce, as the peer has seen it
+ * @beat: the peer's heartbeat
  * @window, @check: as in struct dlend_ctrl; needed in state test only
  * @test: a private copy of the pattern of the peer's self-test; needed in state test only
  */
@@ -109,13 +110,13 @@ struct dlend_bringup_area {
 };
 
 #define DLEND_BACKOFF_LASTED_MS	10000	/* a session that was up so long is not a short one */
-#define DLEND_BACKOFF_FREE	4	/* so many short sessions in a row cause no wait */
+#define DLEND_BACKOFF_FREE	4	/* that many short sessions in a row cause no wait */
 #define DLEND_BACKOFF_FIRST_MS	125	/* wait after one more; it doubles with each, ... */
 #define DLEND_BACKOFF_MAX_MS	2000U	/* ... but only to this: a link is back within 10 s */
 
 /**
  * struct dlend_backoff - a wait between sessions that do not last; all 0 at first
- * @up_at: when the last session came up, milliseconds; the caller's to set
+ * @up_at: when the last session came up, milliseconds; set by the caller
  * @row: short sessions in a row
  * @until: no new session begins before this time, milliseconds
  *
@@ -129,7 +130,7 @@ struct dlend_backoff {
 };
 
 /**
- * dlend_backoff_down - a session that was up is over
+ * dlend_backoff_down - set the wait, as a session that was up is over
  * @o: wait
  * @now: (in) milliseconds, any origin, as everywhere here
  *
@@ -147,21 +148,22 @@ void dlend_backoff_down(struct dlend_backoff *o, u64 now);
 u32 dlend_backoff_left(const struct dlend_backoff *o, u64 now);
 
 /**
- * dlend_bringup_start - the hardware's link is up and the users of the last session are done
- * @b: machine; only in state down, otherwise the call is ignored
- * @nonce: (in) random; made usable (never 0, halves differ) here
+ * dlend_bringup_start - go from state down to hello
+ * @b: machine; in any other state the call is ignored
+ * @nonce: (in) random; changed here if it is not usable (its halves must differ)
  *
- * The caller then publishes @b->nonce.
+ * The caller guarantees that the hardware's link is up, and that users' link_down() of the last
+ * session has returned. It then writes the scratchpads, with @b->nonce.
  * Context: any.
  */
 void dlend_bringup_start(struct dlend_bringup *b, u64 nonce);
 
-/** dlend_bringup_link_down - the hardware lost its peer. Context: any. Return: DLEND_DO_* */
+/** dlend_bringup_link_down - go down, without an error. Context: any. Return: DLEND_DO_* */
 u32 dlend_bringup_link_down(struct dlend_bringup *b);
 
 /**
- * dlend_bringup_abort - end the session
- * @b: machine
+ * dlend_bringup_abort - go to state down, with an error
+ * @b: machine; if it is down already, nothing happens, and @why is not read
  * @why: (in) text for @b->error, copied
  *
  * Context: any. Return: DLEND_DO_*
@@ -169,9 +171,9 @@ u32 dlend_bringup_link_down(struct dlend_bringup *b);
 u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why);
 
 /**
- * dlend_bringup_spads - the peer's scratchpads were read, twice with the same result
+ * dlend_bringup_spads - evaluate the peer's scratchpads
  * @b: machine
- * @spad: (in) all DLEND_SPAD_COUNT, not trusted
+ * @spad: (in) values of all DLEND_SPAD_COUNT, which were equal in two reads; not trusted
  * @now: (in) milliseconds
  *
  * Context: any. Return: DLEND_DO_*
@@ -179,7 +181,7 @@ u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why);
 u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
 
 /**
- * dlend_bringup_tested - result of the self-test that DLEND_DO_TEST asked for
+ * dlend_bringup_tested - note the result of the self-test that DLEND_DO_TEST asked for
  * @b: machine
  * @passed: (in) result
  * @now: (in) milliseconds
@@ -189,7 +191,7 @@ u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
 u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
 
 /**
- * dlend_bringup_area - this node's control area was looked at
+ * dlend_bringup_area - evaluate this node's control area
  * @b: machine
  * @area: (in) its contents, not trusted
  * @now: (in) milliseconds
@@ -198,11 +200,11 @@ u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
  */
 u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now);
 
-/** dlend_bringup_beats - shall the peer get heartbeats? Context: any. */
+/** dlend_bringup_beats - shall this node send heartbeats to the peer? Context: any. */
 bool dlend_bringup_beats(const struct dlend_bringup *b);
 
 /**
- * dlend_bringup_check - checksum that this node writes into the peer's control area
+ * dlend_bringup_check - compute the checksum that this node writes into the peer's control area
  * @b: (in) machine
  * @window: (in) bytes of this node's window, which are written there, too
  *
@@ -213,7 +215,7 @@ bool dlend_bringup_beats(const struct dlend_bringup *b);
 u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window);
 
 /**
- * dlend_bringup_reach - how much of this node's aperture does the peer reach?
+ * dlend_bringup_reach - compute how much of this node's aperture the peer reaches
  * @b: (in) machine
  * @aperture: (in) bytes of the aperture
  *
@@ -225,7 +227,7 @@ u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture);
 /** dlend_bringup_age - ms since the peer's heartbeat changed, 0 without a session. Context: any. */
 u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now);
 
-/** dlend_bringup_hash - @nonce as ACK and READY carry it, not 0 if it is usable. Context: any. */
+/** dlend_bringup_hash - 32 bits of @nonce for ACK and READY; not 0 if usable. Context: any. */
 u32 dlend_bringup_hash(u64 nonce);
 
 /**

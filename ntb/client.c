@@ -24,17 +24,17 @@
 
 /* Switchtec */
 
-/* An operation takes some milliseconds; for the lock it waits until the other side gives it up. */
+/* An operation takes some milliseconds; LOCK waits until the other side has given the lock up. */
 #define DLEND_SWITCHTEC_POLL_MS	10
 #define DLEND_SWITCHTEC_POLLS	50
 
-/* The kernel's driver has the first entries for the root complex and this host's bridge. */
+/* The first entries are the kernel driver's: for the root complex and this host's bridge. */
 #define DLEND_SWITCHTEC_OWN	2
 
-/* One change at a time: the switch would give its lock to this host twice. */
+/* One thread changes the table at a time: the switch's lock does not keep out this host itself. */
 static DEFINE_MUTEX(dlend_switchtec_lock);
 
-/* NULL: no such switch, or its driver is being unbound. */
+/* The driver data of a Switchtec switch. NULL: not one, or its driver is being unbound. */
 static struct switchtec_dev *dlend_switchtec_of(struct pci_dev *pdev)
 {
 	return pdev && !strcmp(dev_driver_string(&pdev->dev), "switchtec") ?
@@ -50,7 +50,7 @@ static struct ntb_ctrl_regs __iomem *dlend_switchtec_control(struct switchtec_de
 	return &all[stdev->partition];
 }
 
-/* Return: its status when it is over; @busy if it takes too long. */
+/* Start operation @op, and wait. Return: status at its end; @busy if it takes too long. */
 static u32 dlend_switchtec_operate(struct ntb_ctrl_regs __iomem *ctl, u32 op, u32 busy)
 {
 	unsigned int polls;
@@ -64,7 +64,7 @@ static u32 dlend_switchtec_operate(struct ntb_ctrl_regs __iomem *ctl, u32 op, u3
 	return status;
 }
 
-/* As in the kernel's driver: undo writes, give the lock up, and do not wait for it. */
+/* As the kernel's driver does: undo writes and give the lock up, without waiting for the end. */
 static void dlend_switchtec_give_up(struct ntb_ctrl_regs __iomem *ctl)
 {
 	iowrite32(NTB_CTRL_PART_OP_RESET, &ctl->partition_op);
@@ -78,7 +78,7 @@ static int dlend_switchtec_places(struct ntb_ctrl_regs __iomem *ctl)
 	return size == U16_MAX ? -ENODEV : min_t(int, size, ARRAY_SIZE(ctl->req_id_table));
 }
 
-/* Return: the id in an entry, or -1: it is free. */
+/* Return: the requester ID in an entry; -1: the entry is free. */
 static int dlend_switchtec_entry(struct ntb_ctrl_regs __iomem *ctl, unsigned int i)
 {
 	u32 entry = ioread32(&ctl->req_id_table[i]);
@@ -86,6 +86,7 @@ static int dlend_switchtec_entry(struct ntb_ctrl_regs __iomem *ctl, unsigned int
 	return entry & NTB_CTRL_REQ_ID_EN ? entry >> 16 : -1;
 }
 
+/* Is requester ID @rid in the table? */
 static bool dlend_switchtec_has(struct ntb_ctrl_regs __iomem *ctl, int rid)
 {
 	int i, places = dlend_switchtec_places(ctl);
@@ -96,12 +97,13 @@ static bool dlend_switchtec_has(struct ntb_ctrl_regs __iomem *ctl, int rid)
 	return false;
 }
 
+/* Does the table's entry @rid (-1: free) have to be removed? */
 static bool dlend_switchtec_stale(const struct dlend_requesters *these, int rid)
 {
 	return rid >= 0 && !test_bit(rid, these->keep) && !test_bit(rid, these->add);
 }
 
-/* Count the room in the table, and the room that is needed.  Return: must the table change? */
+/* Fill in places, free and needed of @these.  Return: must the table change? */
 static bool dlend_switchtec_compare(struct ntb_ctrl_regs __iomem *ctl,
 				    struct dlend_requesters *these)
 {
@@ -124,7 +126,7 @@ static bool dlend_switchtec_compare(struct ntb_ctrl_regs __iomem *ctl,
 	return stale || these->needed;
 }
 
-/* The partition is locked. */
+/* The partition is locked.  Remove stale entries, and write the new ones. */
 static void dlend_switchtec_write(struct ntb_ctrl_regs __iomem *ctl,
 				  const struct dlend_requesters *these)
 {
@@ -145,6 +147,7 @@ static void dlend_switchtec_write(struct ntb_ctrl_regs __iomem *ctl,
 	}
 }
 
+/* Lock the partition.  Return: 0; -EAGAIN the other side has the lock */
 static int dlend_switchtec_begin(struct ntb_ctrl_regs __iomem *ctl)
 {
 	u32 status = dlend_switchtec_operate(ctl, NTB_CTRL_PART_OP_LOCK,
@@ -152,7 +155,7 @@ static int dlend_switchtec_begin(struct ntb_ctrl_regs __iomem *ctl)
 
 	if (status == NTB_CTRL_PART_STATUS_LOCKED)
 		return 0;
-	/* Otherwise the switch would give the lock later, when this has given up. */
+	/* Without this the switch would give the lock to this host later. */
 	if (status == NTB_CTRL_PART_STATUS_LOCKING)
 		dlend_switchtec_give_up(ctl);
 	return -EAGAIN;
@@ -176,10 +179,10 @@ static int dlend_switchtec_configure(struct switchtec_dev *stdev,
 }
 
 /*
- * The switch passes only requests of functions in its table.  The kernel's driver has entered the
- * host's own, which stay; this function makes all other entries.  On an error the table is as
- * before: -ENOSPC it is full; -EAGAIN the other side has the lock; -EIO the switch refuses; -ENODEV
- * the switch does not answer.
+ * The switch passes only requests whose requester IDs are in its table.  The kernel's driver has
+ * entered those of the host itself, which stay; this function writes all other entries.  On an
+ * error the table is as before: -ENOSPC it is too small; -EAGAIN the other side has the lock; -EIO
+ * the switch refuses; -ENODEV the switch does not answer.
  */
 static int dlend_switchtec_set_requesters(struct switchtec_dev *stdev,
 					  struct dlend_requesters *these)
@@ -201,7 +204,7 @@ static int dlend_switchtec_set_requesters(struct switchtec_dev *stdev,
 	return dlend_switchtec_configure(stdev, ctl, these);
 }
 
-/* For how many PCI functions more there is room in the table; -ENODEV: no answer. */
+/* Return: how many entries of the table are free; -ENODEV: the switch does not answer. */
 static int dlend_switchtec_free(struct switchtec_dev *stdev)
 {
 	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(stdev);
@@ -224,17 +227,18 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
 
 /* A link has one peer. */
 #define DLEND_CLIENT_PEER	NTB_DEF_PEER_IDX
-/* Above any real size.  A driver that reads the size from the peer may report all ones. */
+/* Bytes, above any real size: a driver that reads the size from the peer may report all ones. */
 #define DLEND_CLIENT_WINDOW_MAX	BIT_ULL(44)
 
 /*
- * struct dlend_client - one NTB device; its windows by which this node reaches the peer are in @hw:
- *	the largest one, and the next largest as the spare one
- * @ntb: device
- * @stdev: its switch, or NULL: it is of another family
- * @link: link that it carries
+ * struct dlend_client - one NTB device
+ * @hw: for the link core; hw.window is the largest of the windows by which this node reaches the
+ *	peer, hw.spare the next largest
+ * @ntb: the device
+ * @stdev: its Switchtec switch; NULL: the NTB is of another family
+ * @link: the link over this device
  * @in: index of the window by which the peer reaches this node, -1 while unknown
- * @spare_in: as @in, of the largest other window, while it leads somewhere; else -1
+ * @spare_in: index of the second such window, while its translation is set; else -1
  */
 struct dlend_client {
 	struct dlend_link_hw hw;
@@ -285,14 +289,15 @@ static void dlend_client_db_mask(struct dlend_link_hw *hw, u64 bits, bool masked
 		ntb_db_clear_mask(c->ntb, bits);
 }
 
-/* Alignment of a window's target address and of its size, and its largest size; bytes. */
+/* Alignment of a window's translation and of its size, and the window's largest size; bytes. */
 struct dlend_client_limits {
 	resource_size_t addr_align, size_align, size_max;
 };
 
 /*
- * The largest window by which the peer reaches this node, except window @but; the first one of
- * several of that size.  The peer chooses in the same way.  Return: its index, or -1.
+ * Find the largest window by which the peer reaches this node, except window @but (-1: none); of
+ * several of that size, the first.  The peer chooses in the same way.  @l: (out) its limits.
+ * Return: its index, or -1
  */
 static int dlend_client_largest(struct dlend_client *c, int but, struct dlend_client_limits *l)
 {
@@ -335,7 +340,10 @@ static int dlend_client_set_trans(struct dlend_link_hw *hw, dma_addr_t base, u64
 	return ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, base, size);
 }
 
-/* If a driver cannot clear, a window of size 0 at address 0 reaches nothing of this node. */
+/*
+ * Clear the translation of an inbound window (-1: none).  If the driver cannot do that, a window of
+ * size 0 at address 0 reaches nothing of this node, either.
+ */
 static void dlend_client_close_window(struct dlend_client *c, int index)
 {
 	if (index < 0)
@@ -363,7 +371,7 @@ static int dlend_client_spare_set(struct dlend_link_hw *hw, u64 base, u64 size, 
 	if (i < 0)
 		return -ENODEV;
 	from = base - base % max_t(u64, l.addr_align, 1);
-	/* Ice Lake's windows are powers of two: its driver would round down. */
+	/* Sizes of Ice Lake's windows are powers of two: its driver would round down. */
 	bytes = roundup(roundup_pow_of_two(base + size - from), l.size_align);
 	if (bytes > l.size_max)
 		return -ENOSPC;
@@ -397,7 +405,7 @@ static int dlend_client_requesters_free(struct dlend_link_hw *hw)
 	return c->stdev ? dlend_switchtec_free(c->stdev) : -ENODATA;
 }
 
-/* Let no requester pass any more that passed for this link. */
+/* The link is gone: remove all entries from the switch's table that were made for it. */
 static void dlend_client_clear_requesters(struct dlend_client *c)
 {
 	struct dlend_requesters *none = kvzalloc_obj(*none);
@@ -418,7 +426,7 @@ static void dlend_client_link_enable(struct dlend_link_hw *hw, bool on)
 {
 	struct dlend_client *c = dlend_client(hw);
 
-	/* On the secondary side this has no effect and returns -EINVAL. */
+	/* On the secondary side of an NTB this has no effect and returns -EINVAL, which is fine. */
 	if (on)
 		ntb_link_enable(c->ntb, NTB_SPEED_AUTO, NTB_WIDTH_AUTO);
 	else
@@ -486,7 +494,7 @@ static int dlend_client_check(struct ntb_dev *ntb)
 	return err;
 }
 
-/* Switchtec's driver shows 2 MiB of a window by default: too little for a guest. */
+/* Switchtec's driver makes 2 MiB of a window usable by default: too little for a guest. */
 static int dlend_client_check_window(struct dlend_client *c)
 {
 	struct pci_dev *pdev = c->ntb->pdev;
@@ -504,6 +512,7 @@ static int dlend_client_check_window(struct dlend_client *c)
 	return 0;
 }
 
+/* Find the two largest outbound windows, for hw. */
 static int dlend_client_find_window(struct dlend_client *c)
 {
 	resource_size_t size;

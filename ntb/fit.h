@@ -10,13 +10,13 @@
 /**
  * struct dlend_fit - description of an NTB by its driver
  * @crosslink: it joins two switches
- * @peers: how many there are
- * @spads: scratchpads that the peer can write; 0 if it cannot
- * @doorbells: a bit for each
- * @translates: it can set where its own windows lead
+ * @peers: how many peers the NTB has
+ * @spads: how many scratchpads the peer can write; 0: the peer cannot write any
+ * @doorbells: doorbells that the NTB has, a bit for each
+ * @translates: the NTB can set the translation of inbound windows at this side
  * @db_unsafe: use of its doorbells can lock up the host
- * @spad_unsafe: use of its scratchpads can
- * @allow_unsafe: the administrator wants it all the same
+ * @spad_unsafe: use of its scratchpads can lock up the host
+ * @allow_unsafe: the administrator wants it to be used all the same (dlend_ntb.allow_unsafe)
  */
 struct dlend_fit {
 	bool crosslink;
@@ -34,7 +34,8 @@ struct dlend_fit {
  * @why: (out) the problem, for the log; "" if there is none
  *
  * Context: any.
- * Return: 0, with a warning in @why if it is used all the same; else -EOPNOTSUPP or -EINVAL.
+ * Return: 0: it can; @why is a warning if @allow_unsafe was needed. -EOPNOTSUPP, -EINVAL: it
+ * cannot.
  */
 int dlend_fit_check(const struct dlend_fit *fit, u64 doorbells, char why[DLEND_FIT_WHY]);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which vectors has a peer counted up?  Counters hold the truth; a ring of hints says where to
- * look.  The producer never waits for the consumer, so the ring may be overrun at any time.
+ * Arithmetic for interrupts across a link: which vectors' counters has the lender incremented, how
+ * much may an interrupt handler do, and how long may it read through the window?
+ *
+ * The counters are always right; a ring of hints says which to look at.  The producer never waits
+ * for the consumer, so the ring may be overrun at any time.
  */
 #ifndef DLEND_NTB_IRQSCAN_H
 #define DLEND_NTB_IRQSCAN_H
@@ -17,12 +20,13 @@ enum dlend_irqscan_end {
 };
 
 /**
- * dlend_irqscan_some - one pass over the ring, after the doorbell was cleared
+ * dlend_irqscan_some - go through hints of the ring once, after the doorbell was cleared
  * @cons: (in, out) hints looked at so far
  * @ctrl: (in) control area with the ring; the peer may write it at any time
- * @look: has the counter of @vector of the sink @handle moved? Both come from the peer, unchecked
+ * @look: called for each hint: the counter of @vector of the sink @handle may have grown. Both
+ *	numbers come from the peer, unchecked
  * @ctx: (in) for @look
- * @budget: (in) most hints to look at; (out) how many of these are left
+ * @budget: (in) most hints to look at; (out) how much of this number is left
  *
  * Hints that are written after the producer's index was read ring the doorbell again.  So one pass
  * is enough, if the budget is large enough.  Context: any; the caller serialises; bounded work.
@@ -44,23 +48,23 @@ struct dlend_budget {
 
 #define DLEND_BUDGET		4096u	/* hints of a period */
 #define DLEND_BUDGET_TURN	256u	/* hints at a time, interrupts off: a thread does more */
-#define DLEND_DOORBELL_COST	16u	/* hints that each interrupt costs beside those it sees */
+#define DLEND_DOORBELL_COST	16u	/* hints that each doorbell interrupt costs in addition */
 #define DLEND_BUDGET_SHARE	4u	/* a period's time / this uses up the budget, too */
 
 /**
- * dlend_budget_turn - an interrupt has come
+ * dlend_budget_turn - get how much a doorbell interrupt may do, which has just come
  * @b: budget
  * @now: (in) number of the period
  *
- * Context: any; the caller serialises. Return: how many hints it may look at.
+ * Context: any; the caller serialises. Return: how many hints its handler may look at.
  */
 u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
 
 /**
- * dlend_budget_spend - an interrupt is over: charge it to the budget, in the same period
+ * dlend_budget_spend - charge a doorbell interrupt to the budget, after dlend_budget_turn()
  * @b: budget
- * @hints: (in) how many it looked at
- * @ns: (in) how long it took, nanoseconds
+ * @hints: (in) how many its handler looked at
+ * @ns: (in) how long its handler took, nanoseconds
  * @period_ns: (in) how long a period is, nanoseconds
  *
  * Where access to a register is slow, the time runs out before the hints do.
@@ -68,7 +72,7 @@ u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
  */
 void dlend_budget_spend(struct dlend_budget *b, u32 hints, u64 ns, u64 period_ns);
 
-/** dlend_budget_over - is nothing left in period @now? Context: any; the caller serialises. */
+/** dlend_budget_over - is period @now's budget used up? Context: any; the caller serialises. */
 bool dlend_budget_over(const struct dlend_budget *b, unsigned long now);
 
 /**
@@ -92,21 +96,22 @@ struct dlend_irqlook {
 u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
- * Before the lender tells an interrupt, it reads through the window.  The processor can do nothing
- * else in that time, and the duration depends on the peer and on other traffic.  So interrupts of a
- * link may use a limited share of time for such reads, all processors together; a thread tells the
- * other interrupts.  Unused time is saved, up to a limit, for bursts.  A read that took longer than
- * the time that was left is paid for before the next read begins.  But no read counts for more than
- * a read can take: a hypervisor may have stopped this processor in between.
+ * Before the lender sends an interrupt, it reads through the window.  The processor can do nothing
+ * else in that time, and how long it takes depends on the peer and on other traffic.  So interrupt
+ * handlers of a link have a limited share of time for such reads, all processors together; a thread
+ * sends the other interrupts.  Unused time is saved, up to a limit, for bursts.  If a read takes
+ * longer than the time that was left, the difference has to pass before the next read begins.  But
+ * no read counts for more than a read can take: a hypervisor may have stopped this processor in
+ * between.
  */
-#define DLEND_READ_SHARE	4u		/* one part in so many */
+#define DLEND_READ_SHARE	4u		/* the share is 1 / this */
 #define DLEND_READ_BURST_NS	2000000ll
 #define DLEND_READ_DEBT_NS	250000000ll
 
 /**
  * struct dlend_readtime - how long reads through a window may take; all 0 at first
  * @at: when @left was last brought up to date
- * @left: nanoseconds; negative: to be paid for
+ * @left: nanoseconds that may be used now; negative: a debt
  */
 struct dlend_readtime {
 	u64 at;
@@ -114,17 +119,17 @@ struct dlend_readtime {
 };
 
 /**
- * dlend_readtime_wait - may a window be read now?
- * @t: moved on
+ * dlend_readtime_wait - may an interrupt handler read through the window now?
+ * @t: (in, out) brought up to date
  * @now: (in) any clock, nanoseconds
  *
- * Context: any; the caller serialises. Return: nanoseconds to wait before; 0: none.
+ * Context: any; the caller serialises. Return: 0: yes; else nanoseconds until it may.
  */
 u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now);
 
 /**
- * dlend_readtime_spend - the window was read
- * @t: moved on
+ * dlend_readtime_spend - charge a read through the window to the share
+ * @t: (in, out) reduced
  * @ns: (in) how long that took, nanoseconds
  *
  * Context: any; the caller serialises.
@@ -136,7 +141,7 @@ void dlend_readtime_spend(struct dlend_readtime *t, u64 ns);
  * @value: (in) the value that was read
  * @count: (in) the value that this node wrote there last
  *
- * Context: any.
+ * Context: any. Return: true: nothing answers.
  */
 bool dlend_irqscan_gone(u32 value, u32 count);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The link of this node to itself, where lender and borrower are one host: it stands in for an NTB.
+ * The loopback link: the link of this node to itself, where lender and borrower are one host.  This
+ * file stands in for the hardware of an NTB.
  *
  * Scratchpads and doorbells are memory, ringing a doorbell is a function call, and the peer's
- * aperture is this node's own.  All above is as on any other link, including messages and
- * self-test.  So lender and borrower in one kernel deal with each other as two hosts do: a lease
- * has its epoch, is fenced and reset, and is refused to a second borrower.
+ * aperture is this node's own.  All files above use the link as any other one, including messages
+ * and self-test.  So lender and borrower in one kernel deal with each other as two hosts do: a
+ * lease has its epoch, is fenced and reset, and is refused to a second borrower.
  *
  * This file knows nothing of offers; it needs no NTB and no CONFIG_NTB.
  */
@@ -23,10 +24,11 @@
 
 /*
  * struct dlend_loop - the "hardware"
- * @link: link that doorbells are for; NULL while it may not be called
- * @spad: scratchpads: this node's are the peer's
- * @db: doorbells that were rung
- * @mask: those of them that are held back
+ * @hw: for the link core
+ * @link: the link; NULL while dlend_link_doorbell() must not be called for it
+ * @spad: scratchpads: this node's are the peer's, too
+ * @db: doorbell bits that are set
+ * @mask: doorbell bits that are masked
  */
 struct dlend_loop {
 	struct dlend_link_hw hw;

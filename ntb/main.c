@@ -8,7 +8,7 @@
  * sessions before it sleeps, and begin new ones afterwards.
  *
  * A host that shuts down turns its IOMMUs off, while an NTB still forwards its peer's writes.  So
- * all ways for the peer's accesses are closed before.  A shutdown cannot be refused.
+ * the translations of all links are cleared before that.  A shutdown cannot be refused.
  */
 #include <linux/module.h>
 #include <linux/notifier.h>
@@ -23,7 +23,7 @@
 #define CREATE_TRACE_POINTS
 #include <ntb/trace.h>
 
-/* The pure parts are exported here: their own files know nothing of modules. */
+/* Functions of pure files are exported here: these files know nothing of modules. */
 DLEND_EXPORT(dlend_addr_name);
 DLEND_EXPORT(dlend_cap_at);
 DLEND_EXPORT(dlend_cap_bytes);
@@ -41,6 +41,7 @@ DLEND_EXPORT(dlend_msg_type_name);
 
 /* The host sleeps */
 
+/* @err: int, the first error so far; users after that are not asked */
 static void dlend_pm_suspend_user(struct dlend_link_user *user, void *err)
 {
 	if (!*(int *)err && user->suspend)
@@ -101,7 +102,7 @@ static struct notifier_block dlend_pm_notifier = {
 	.notifier_call = dlend_pm_event,
 };
 
-/* Before devices are shut down.  A kernel that panics does not come here: it leaves IOMMUs on. */
+/* Called before devices are shut down, but not by a kernel that panics: that leaves IOMMUs on. */
 static int dlend_pm_reboot_event(struct notifier_block *self, unsigned long event, void *unused)
 {
 	dlend_users_call(dlend_pm_shut_down, NULL);

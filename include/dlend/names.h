@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What both sides call devices and their kinds, the states of an offer, the interrupt modes of a
- * device, nodes, and sets of devices, in sysfs, debugfs and logs.
+ * Names that lender and borrower use in sysfs, debugfs and logs: of devices and their kinds, states
+ * of an offer, interrupt modes of a device, nodes, and sets of devices.
  */
 #ifndef DLEND_NAMES_H
 #define DLEND_NAMES_H
@@ -19,10 +19,10 @@
 const char *dlend_kind(u32 class);
 
 /**
- * dlend_kind_title - the same in words for people: the mdev type's "name"
+ * dlend_kind_title - kind of a device in words for people: the mdev type's "name"
  * @class: 24-bit class code
  *
- * It is the same for all devices of a kind, on all nodes: KubeVirt selects devices by it.
+ * The title is the same for all devices of a kind, on all nodes: KubeVirt selects devices by it.
  * Context: any.
  * Return: a few words, never NULL.
  */
@@ -57,7 +57,7 @@ const char *dlend_offer_state_name(u16 state);
 const char *dlend_irq_mode_name(u32 mode);
 
 /**
- * dlend_name_read - the name of a node or of a set, as far as it can be shown to people
+ * dlend_name_read - copy the name of a node or of a set, so that it can be shown to people
  * @name: (out) DLEND_NODE_NAME_LEN bytes: letters, digits, ".", "_" and "-", and "?" for all else
  * @from: (in) as many bytes, not trusted; the name ends with the first 0
  *

@@ -24,18 +24,19 @@ enum dlend_spad {
 	DLEND_SPAD_NONCE_HI,
 	DLEND_SPAD_APERTURE,	/* aperture size, in MiB */
 	DLEND_SPAD_ACK,		/* nonce (lo ^ hi, never 0) of the peer seen here, 0 = none */
-	DLEND_SPAD_READY,	/* the same, once this node's control area is cleared for it */
+	DLEND_SPAD_READY,	/* as ACK, once this node's control area is cleared for the peer */
 	DLEND_SPAD_COUNT = 8
 };
 
 /* Doorbell bits (of the peer). */
-#define DLEND_DB_MSG		0	/* the message ring has something */
-#define DLEND_DB_IRQ		1	/* the interrupt ring has something */
+#define DLEND_DB_MSG		0	/* messages, or in bring-up scratchpads, are new */
+#define DLEND_DB_IRQ		1	/* there are hints in the interrupt ring */
 
 /*
- * Control area: the first bytes of every aperture.  The peer writes everything in it, but reads
- * only in the self-test and when interrupt counters do not answer: a posted write is cheap, a read
- * is a round trip.
+ * Control area: the first bytes of every aperture.  The peer writes everything in it.  The peer
+ * reads from it only in the self-test, before it sends late interrupts or a reply (a flushing
+ * read), and when interrupt counters do not answer: a posted write is cheap, a read is a round
+ * trip.
  */
 #define DLEND_MSG_SIZE		256
 #define DLEND_MSG_PAYLOAD	224
@@ -503,7 +504,7 @@ static inline struct dlend_addr dlend_p2p_target(const struct dlend_p_p2p *p)
  */
 int dlend_msg_payload_len(u16 type, bool reply);
 
-/* Which of a node's two parts a message is for. */
+/* Side: which of a node's two parts, borrower/ or lender/, a message is for. */
 enum dlend_msg_side {
 	DLEND_TO_NOBODY,
 	DLEND_TO_BORROWER,

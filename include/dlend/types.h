@@ -57,11 +57,11 @@ enum dlend_offer_state {
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
 	DLEND_OFFER_RESERVED,		/* no node has it, and only another one may borrow it */
-	DLEND_OFFER_KEPT,		/* the same, as that node has another device of its set */
+	DLEND_OFFER_KEPT,		/* as RESERVED: for the node that has another of its set */
 	DLEND_OFFER_STATES
 };
 
-/* Of the UUID of a mediated device, as guid_t has it. */
+/* Bytes of the UUID of a mediated device, as in guid_t. */
 #define DLEND_VM_SIZE		16
 
 /* Which interrupt mode of the device is in use. */
