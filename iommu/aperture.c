@@ -629,7 +629,7 @@ static int dlend_notifier_grow(struct dlend_aperture *ap, struct dlend_notifier 
 		if (!err)
 			at = piece.offset + piece.size;
 	}
-	/* From now on the notifier is told of new mappings in this part. */
+	/* From now on map() is called for new mappings in this part, too. */
 	notifier->size = (at - from < DLEND_NOTIFIER_SHARE ? end : at) - notifier->offset;
 	if (!err)
 		return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Records of the mappings in one IOMMU domain, with their page sizes; and notifiers, which are told
- * of mappings and unmappings in a part of an aperture.
+ * Records of the mappings in one IOMMU domain, with their page sizes; and notifiers, whose ops are
+ * called for mappings and unmappings in a part of an aperture.
  *
- * The IOMMU API does not tell which pages it has used, and cannot split a large page.  To unmap a
- * part of a large page, all of the page is unmapped and its rest is mapped again; a device that
+ * The IOMMU API does not say which page sizes it has used, and cannot split a large page.  To unmap
+ * a part of a large page, all of the page is unmapped and its rest is mapped again; a device that
  * accesses the rest in between gets a fault.  So memory that may be unmapped separately must share
  * no page with other memory.
  *

@@ -96,7 +96,7 @@ static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
 	spin_lock_irqsave(&raw->clearing, flags);
 	while (iova < end) {
 		done = iommu_iova_to_phys(domain, iova) ? iommu_unmap(domain, iova, end - iova) : 0;
-		/* For an unmapped address the IOMMU core does not tell the size of the hole. */
+		/* For an unmapped address the IOMMU core does not say how large the hole is. */
 		iova += done ?: PAGE_SIZE;
 	}
 	spin_unlock_irqrestore(&raw->clearing, flags);

@@ -179,7 +179,7 @@ static u32 dlend_cap_pcix_length(const struct dlend_caps *caps, const u8 *cap, u
 	return PCI_X_CMD_VERSION(get_unaligned_le16(cap + PCI_X_CMD)) ? 24 : 8;
 }
 
-/* The length depends on its type: at most what vfio-pci assumes for the longest one. */
+/* A length that depends on the type is at most what vfio-pci assumes for the longest type. */
 static u32 dlend_cap_ht_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
 {
 	return min_t(u32, room, HT_CAP_SIZEOF_LONG);
@@ -256,7 +256,7 @@ static const struct dlend_cap std_caps[] = {
 	  .rules = exp_rules },
 	{ PCI_CAP_ID_MSIX, DLEND_CAP_SHOWN, .len = PCI_CAP_MSIX_SIZEOF, .rules = msix_rules },
 	{ PCI_CAP_ID_AF, DLEND_CAP_SHOWN, .len = PCI_CAP_AF_SIZEOF, .rules = af_rules },
-	/* Settings of the bus that the device sits on, and a second way to a disk's ports */
+	/* Settings of the bus that the device is on, and a second access to a SATA disk's ports */
 	{ PCI_CAP_ID_AGP, .len = PCI_AGP_SIZEOF },
 	{ PCI_CAP_ID_AGP3, .len = PCI_AGP_SIZEOF },
 	{ PCI_CAP_ID_PCIX, .len = 8, .length = dlend_cap_pcix_length },
@@ -269,7 +269,7 @@ static const struct dlend_cap std_caps[] = {
 };
 
 static const struct dlend_cap ext_caps[] = {
-	/* The registers behind these are a root's, and a log that cannot be written. */
+	/* The registers behind these are those of root ports, and a log that cannot be written. */
 	{ PCI_EXT_CAP_ID_ERR, DLEND_CAP_SHOWN, .len = PCI_ERR_ROOT_COMMAND, .rules = aer_rules },
 	{ PCI_EXT_CAP_ID_DSN, DLEND_CAP_SHOWN, .len = PCI_EXT_CAP_DSN_SIZEOF },
 	{ PCI_EXT_CAP_ID_PWR, DLEND_CAP_SHOWN | DLEND_CAP_OWN | DLEND_CAP_CLIP,
@@ -288,7 +288,7 @@ static const struct dlend_cap ext_caps[] = {
 	{ EXT_ID_PL_16GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20, .lane = 1 },
 	{ EXT_ID_PL_32GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20, .lane = 1 },
 	{ EXT_ID_PL_64GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x10, .lane = 1 },
-	/* The link's states, times and tests, and which tags and streams the way can carry */
+	/* States, timings and tests of the PCIe link; which tags and streams its route can carry */
 	{ PCI_EXT_CAP_ID_LTR, .len = PCI_EXT_CAP_LTR_SIZEOF },
 	{ PCI_EXT_CAP_ID_L1SS, .len = 16 },
 	{ PCI_EXT_CAP_ID_PTM, .len = 12 },
@@ -306,17 +306,17 @@ static const struct dlend_cap ext_caps[] = {
 	{ PCI_EXT_CAP_ID_MCAST, .len = PCI_EXT_CAP_MCAST_ENDPOINT_SIZEOF },
 	{ PCI_EXT_CAP_ID_TPH, .len = PCI_TPH_BASE_SIZEOF, .length = dlend_cap_tph_length },
 	{ PCI_EXT_CAP_ID_RCLD, DLEND_CAP_SECRET, .min = 16, COUNTED(16, 16, 4, 0xff00) },
-	/* A translated request would pass by the lender's IOMMU. */
+	/* ATS: translated requests are not checked by the lender's IOMMU. */
 	{ PCI_EXT_CAP_ID_ATS, .len = PCI_EXT_CAP_ATS_SIZEOF },
 	{ PCI_EXT_CAP_ID_PRI, .len = PCI_EXT_CAP_PRI_SIZEOF },
 	{ PCI_EXT_CAP_ID_PASID, .len = PCI_EXT_CAP_PASID_SIZEOF },
-	/* The lender makes functions, and sizes are fixed by the window. */
+	/* VFs are made by the lender, and sizes of BARs are fixed by their slots in the window. */
 	{ PCI_EXT_CAP_ID_SRIOV, DLEND_CAP_SECRET, .len = PCI_EXT_CAP_SRIOV_SIZEOF },
 	{ PCI_EXT_CAP_ID_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },
 	{ EXT_ID_VF_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },
 };
 
-/* Of an unknown one only the header is known, which makes it a member of a list. */
+/* Of an unknown kind only the header is known, which links it into the list. */
 static const struct dlend_cap std_unknown = { 0, DLEND_CAP_UNKNOWN, .len = PCI_CAP_FLAGS };
 static const struct dlend_cap ext_unknown = { 0, DLEND_CAP_UNKNOWN, .len = 4 };
 
@@ -408,7 +408,7 @@ static void dlend_caps_find_pcie(struct dlend_caps *caps, const u8 *space)
 	}
 }
 
-/* A header of 0 is the end, too: so an empty list begins. */
+/* A header of 0 ends the list, too: an empty extended list consists of such a header. */
 static void dlend_caps_walk_ext(struct dlend_caps *caps, const u8 *space)
 {
 	u32 pos = DLEND_CFG_STD_SIZE, head;
@@ -431,7 +431,7 @@ static bool dlend_caps_is_own(const struct dlend_caps *caps, const u8 *space, u3
 	return dlend_cap_at(space, pos)->flags & DLEND_CAP_OWN && dlend_cap_bytes(caps, space, pos);
 }
 
-/* A vendor's capability: up to its end, or to the start of another one. */
+/* Mark a vendor-specific capability's registers: up to its end, or the start of the next one. */
 static void dlend_caps_add_vendor(struct dlend_caps *caps, const u8 *space, u32 pos)
 {
 	if (dlend_caps_is_own(caps, space, pos))
@@ -439,7 +439,10 @@ static void dlend_caps_add_vendor(struct dlend_caps *caps, const u8 *space, u32 
 					       dlend_caps_room(caps, pos)));
 }
 
-/* All of the other kinds, and headers: if two capabilities overlap, the overlap is not its own. */
+/*
+ * Unmark the registers of all other kinds, and headers: if two capabilities overlap, the overlap is
+ * not the device's own.
+ */
 static void dlend_caps_drop_others(struct dlend_caps *caps, const u8 *space, u32 pos)
 {
 	const struct dlend_cap *cap = dlend_cap_at(space, pos);
@@ -464,7 +467,7 @@ void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps)
 	if (gaps && !caps->std_broken)
 		bitmap_set(caps->own, PCI_STD_HEADER_SIZEOF,
 			   DLEND_CFG_STD_SIZE - PCI_STD_HEADER_SIZEOF);
-	/* Kernels look all the time whether the extended list is empty: that is no register. */
+	/* Kernels often read the extended list's first header: it is not the device's own. */
 	if (gaps && caps->pcie && !caps->ext_broken)
 		bitmap_set(caps->own, DLEND_CFG_STD_SIZE + 4,
 			   DLEND_CFG_SIZE - DLEND_CFG_STD_SIZE - 4);

@@ -216,7 +216,8 @@ struct dlend_chan {
  * @work: calls link_up() or link_down() of users, as the link's state is now
  * @session: the session for which link_up() was called, 0 after link_down()
  * @users: a bit for each user (by its side) that got link_up() in that session
- * @down_done: all users have been told that the last session is over. Read without a lock
+ * @down_done: link_down() of all users has returned for the last session; no session begins before.
+ *	Read without a lock
  */
 struct dlend_announced {
 	struct mutex lock;		/* callbacks; session, users */

@@ -2,9 +2,9 @@
 /*
  * How this node reaches its peer's aperture, and windows that users open there.
  *
- * An NTB window leads through the peer's IOMMU, so users need not be told when the peer unmaps
- * something.  On the loop there is no IOMMU between the two.  So each window has a notifier of its
- * range (iommu/maps.h), and the aperture tells the notifier.
+ * The NTB's memory window leads through the peer's IOMMU, which blocks accesses to what the peer
+ * has unmapped.  On the loop there is no IOMMU in between.  So there each struct dlend_window has a
+ * notifier of its range (iommu/maps.h), through which the aperture calls revoked() of its user.
  *
  * This file knows no messages, and of sessions only whether there is one.
  */
@@ -20,7 +20,7 @@ u64 dlend_link_window_bytes(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_window_bytes);
 
-/* Is @offset, which a peer has sent, in the part of its aperture that users may reach? */
+/* Is @offset, which a peer has sent, inside of this node's window, and behind the control area? */
 static int dlend_peer_window_check(struct dlend_link *link, u64 offset, u64 size)
 {
 	if (!dlend_link_is_up(link))
@@ -32,7 +32,7 @@ static void dlend_window_revoke(struct dlend_notifier *notifier, u64 at, u64 siz
 {
 	struct dlend_window *w = container_of(notifier, struct dlend_window, notifier);
 
-	/* One hole ends the whole window: a user of the rest opens a new window. */
+	/* If a part is unmapped, all of @w ends: who uses the rest opens a new window. */
 	w->phys = 0;
 	if (w->revoked)
 		w->revoked(w);
@@ -84,7 +84,7 @@ void __iomem *dlend_window_map(struct dlend_window *w)
 
 	if (!w->link->loop)
 		return ioremap(phys, w->notifier.size);
-	/* RAM of this kernel, which is mapped all the time. */
+	/* On the loop: RAM of this host, in the kernel's linear map. */
 	return phys ? (void __iomem __force *)phys_to_virt(phys) : NULL;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sessions of a link.  This file sets up the hardware, does the steps that the bring-up's state
- * machine asks for, reports problems so that an administrator can solve them, and tells users when
- * a session begins and ends.
+ * machine asks for, reports problems so that an administrator can solve them, and calls link_up()
+ * and link_down() of users.
  *
  * Aperture and control area are made once and stay until the link is freed.  This file calls the
  * hardware through dlend_link_hw_ops.  Users are called by announced.work, and when they register
@@ -310,7 +310,7 @@ static unsigned int dlend_heartbeat_timeout_ms = 2250;
 module_param_named(heartbeat_timeout_ms, dlend_heartbeat_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a peer counts as dead");
 
-/* Users are told of sessions that begin and end */
+/* link_up() and link_down() of users */
 
 /*
  * Milliseconds that message handlers have to end when their session is over.  Most end at once, and
@@ -337,9 +337,9 @@ static void dlend_announce_down(struct dlend_link_user *user, void *arg)
 }
 
 /*
- * Message handlers of the old session may still run.  They get a moment to end.  If they do not
- * end in time, users are told now, and again when the handlers have ended: the second link_down()
- * undoes the work of those handlers.
+ * Message handlers of the old session may still run.  They get a moment to end.  If they do not end
+ * in time, link_down() of all users is called now, and again when the handlers have ended: the
+ * second call undoes the work of those handlers.
  */
 static void dlend_announce_end(struct dlend_link *link)
 {
@@ -373,7 +373,7 @@ static void dlend_announce_work(struct work_struct *work)
 		dlend_users_call(dlend_announce_up, link);
 		news = "up";
 	} else if (!session && !READ_ONCE(a->down_done)) {
-		/* Also if the session ended before users were told that it began. */
+		/* Also if the session ended before link_up() was called. */
 		dlend_announce_end(link);
 		WRITE_ONCE(a->down_done, true);
 		news = "down";
@@ -456,7 +456,7 @@ static void dlend_spad_write(struct dlend_link *link, enum dlend_spad index, u32
 	link->ops->spad_write(link->hw, index, value);
 }
 
-/* Tell the peer that scratchpads have changed. */
+/* Ring the peer's doorbell, as scratchpads have changed. */
 static void dlend_spads_ring(struct dlend_link *link)
 {
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));

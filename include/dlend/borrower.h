@@ -172,7 +172,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
 /* Claims */
 
 /**
- * struct dlend_claim_ops - what the borrower tells the user of an offer
+ * struct dlend_claim_ops - functions and texts that the user of an offer has for the borrower
  * @what: for messages to people: what &struct dlend_claim.dev is: "mediated device"
  * @user: for messages: who uses the device under a lease: "a guest"
  * @end: for messages: how people end that use: "shut the guest down"

@@ -48,7 +48,7 @@ void dlend_node_name(char *name);
  * dlend_node_label - a node, for a message to people: "2 (alpha)"
  * @node: (in) node
  * @label: (out) DLEND_NODE_LABEL_LEN bytes; "2" alone if no link of this host has been up to that
- *	node, or the node has told no name
+ *	node, or if that node has sent no name
  *
  * Context: process; takes dlend_links_lock. Return: @label.
  */

@@ -4,9 +4,9 @@
  * it follows from the guest's set-up and from the lenders' links.  No locks, no messages, no
  * windows: borrower/p2p.c carries it out.  Context of all functions: any.
  *
- * And cliques: which of a VM's borrowed devices its guest may be told to reach each other.  What is
- * mapped does not depend on cliques.  Two devices are in one clique only if there is no *doubt* (no
- * known obstacle): all their BARs fit into the windows of the route, in both directions, beside
+ * And cliques: of which borrowed devices a VM's guest may believe that they reach each other.  What
+ * is mapped does not depend on cliques.  Two devices are in one clique only if there is no *doubt*
+ * (no known obstacle): all their BARs fit into the windows of the route, in both directions, beside
  * what others have there (borrower/p2p_plan.h), and each host on the route says that its root
  * complex passes requests on (struct dlend_root).
  */
