@@ -126,7 +126,7 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 /* The operations of the scan (struct dlend_scan_ops) */
 
 /* RAM has come.  Shut the gates of all devices until they reach it, also this build's device's. */
-static void dlend_search_tell(struct dlend_memory *mem)
+static void dlend_search_grown(struct dlend_memory *mem)
 {
 	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
 	mem->announced = true;
@@ -147,7 +147,7 @@ static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 	if (!try && !mem->announced) {
 		err = dlend_pin_ram(mem, gpa, 1, prot, true);
 		if (!err)
-			dlend_search_tell(mem);
+			dlend_search_grown(mem);
 	}
 	return err ?: dlend_pin_ram(mem, gpa, npages, prot, try);
 }
@@ -295,7 +295,7 @@ static int dlend_search_run(struct dlend_memory *mem, u32 how)
 	} while (!err && READ_ONCE(ram->pinned.pinned_bytes) != had && ++scans < DLEND_PROBES_MAX);
 	/* There is new RAM of which no page can be pinned: devices do not reach it, either. */
 	if (err && err != -EINTR && !mem->announced)
-		dlend_search_tell(mem);
+		dlend_search_grown(mem);
 	return err;
 }
 
@@ -468,7 +468,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
-		if (dlend_memory_user.stop(mem->v) || READ_ONCE(mem->closed))
+		if (dlend_guest_memory_ops.stop(mem->v) || READ_ONCE(mem->closed))
 			return -EAGAIN;
 		if (!READ_ONCE(mem->ram->ap))
 			return -ENOTCONN;
@@ -601,7 +601,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	 * would have to give way at once.  So wait, but not for ever: dlend_pin_begin() also waits,
 	 * if nothing may be pinned in its range yet.
 	 */
-	while (turns-- && READ_ONCE(ram->ap) && !dlend_memory_user.stop(mem->v) &&
+	while (turns-- && READ_ONCE(ram->ap) && !dlend_guest_memory_ops.stop(mem->v) &&
 	       dlend_pin_unmaps_in_flight(ram->vm))
 		msleep(DLEND_TURN_MS);
 	err = dlend_build_begin(mem);

@@ -212,7 +212,7 @@ static bool dlend_guest_look_soon(struct dlend_vdev *v)
 	return looks;
 }
 
-const struct dlend_memory_ops dlend_memory_user = {
+const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.unmapping = dlend_guest_unmapping,
 	.unmapped = dlend_guest_unmapped,
 	.grown = dlend_guest_grown,

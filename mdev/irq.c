@@ -7,7 +7,7 @@
  * eventfd is kept, and signalled when the next eventfd is set.  Several edges of one vector may
  * become one signal, as in hardware.
  *
- * This file does not set interrupts up at the lender: dlend_irqs_ask() notes what is wanted, in
+ * This file does not set interrupts up at the lender: dlend_irqs_desire() notes what is wanted, in
  * vdev->desired, and the callers of this file's functions call dlend_vdev_update().  The only
  * message from here is IRQ_UNMASK, for INTx.
  */
@@ -56,7 +56,7 @@ static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
  * Desire @count vectors, @need of which are used.  The caller calls dlend_vdev_update(), which
  * shuts the gate until they are set up. [locked]
  */
-static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
+static void dlend_irqs_desire(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
 {
 	lockdep_assert_held(&v->lock);
 	v->irq_need = need;
@@ -285,7 +285,7 @@ static void dlend_irqs_disable(struct dlend_vdev *v)
 	struct dlend_irq_vec *vec;
 	unsigned int nvec, i;
 
-	dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
+	dlend_irqs_desire(v, DLEND_IRQ_NONE, 0, 0);
 	if (irq->mode == DLEND_IRQ_INTX)
 		vfio_virqfd_disable(&irq->unmask);
 	dlend_bypass_drop_all(v);
@@ -341,7 +341,7 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	count = max_t(u32, least, roundup_pow_of_two(used));
 	if (index == VFIO_PCI_MSI_IRQ_INDEX)
 		used = count;		/* MSI has a power of two of vectors, or none */
-	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
+	dlend_irqs_desire(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
 /* Return: a reference on the eventfd; NULL for a negative @fd; or ERR_PTR. */

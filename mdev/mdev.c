@@ -509,7 +509,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 release_offer:
 	debugfs_remove(v->dir);
 	dlend_offer_release(&v->claim);
-	cancel_delayed_work_sync(&v->say);
+	cancel_delayed_work_sync(&v->notify_work);
 put_vfio:
 	vfio_put_device(&v->vfio);
 	return ret;
@@ -524,7 +524,7 @@ static void dlend_mdev_remove(struct mdev_device *mdev)
 	debugfs_remove(v->dir);
 	dlend_offer_release(&v->claim);
 	cancel_work_sync(&v->work);
-	cancel_delayed_work_sync(&v->say);
+	cancel_delayed_work_sync(&v->notify_work);
 	vfio_put_device(&v->vfio);
 }
 

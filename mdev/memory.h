@@ -133,7 +133,7 @@ struct dlend_memory_ops {
 };
 
 /* The ops, which guest_ram.c has */
-extern const struct dlend_memory_ops dlend_memory_user;
+extern const struct dlend_memory_ops dlend_guest_memory_ops;
 
 /**
  * dlend_memslots_confidential - is the memory of a VM hidden from its host (SEV-ES, TDX)?

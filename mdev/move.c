@@ -74,8 +74,8 @@ struct dlend_move_file {
  */
 
 /* The VMM waits with its big lock held, at most as long as a lender waits for silence. */
-#define DLEND_ENDING_WAIT_US	USEC_PER_SEC
-#define DLEND_ENDING_LOOK_US	(5 * USEC_PER_MSEC)
+#define DLEND_CONTROLLER_WAIT_US	USEC_PER_SEC
+#define DLEND_CONTROLLER_LOOK_US	(5 * USEC_PER_MSEC)
 
 /*
  * A controller that is asked for outstanding commands.
@@ -84,21 +84,21 @@ struct dlend_move_file {
  * @kind: type of the controller; NULL: NVMe
  * @regs: mapping of the registers in the window
  */
-struct dlend_ending {
+struct dlend_controller {
 	struct dlend_registers r;
 	struct dlend_vdev *v;
-	const struct dlend_outstanding *kind;
+	const struct dlend_controller_type *kind;
 	void __iomem *regs;
 };
 
-static int dlend_ending_dma_read(void *arg, u64 gpa, void *buf, size_t size)
+static int dlend_controller_read_memory(void *arg, u64 gpa, void *buf, size_t size)
 {
 	struct dlend_vdev *v = arg;
 
 	return vfio_dma_rw(&v->vfio, gpa, buf, size, false);
 }
 
-static bool dlend_ending_nvme_busy(const struct dlend_ending *e)
+static bool dlend_controller_nvme_busy(const struct dlend_controller *e)
 {
 	struct dlend_nvme n = {
 		.cc = readl(e->regs + NVME_REG_CC),
@@ -106,35 +106,35 @@ static bool dlend_ending_nvme_busy(const struct dlend_ending *e)
 		.aqa = readl(e->regs + NVME_REG_AQA),
 		.asq = lo_hi_readq(e->regs + NVME_REG_ASQ),
 		.acq = lo_hi_readq(e->regs + NVME_REG_ACQ),
-		.read = dlend_ending_dma_read,
+		.read = dlend_controller_read_memory,
 		.arg = e->v,
 	};
 
 	return dlend_nvme_busy(&n) > 0;
 }
 
-static u32 dlend_ending_register(const struct dlend_registers *r, u32 offset)
+static u32 dlend_controller_register(const struct dlend_registers *r, u32 offset)
 {
-	return readl(container_of_const(r, struct dlend_ending, r)->regs + offset);
+	return readl(container_of_const(r, struct dlend_controller, r)->regs + offset);
 }
 
 /* Return: is a command certainly outstanding? */
-static bool dlend_ending_busy(const struct dlend_ending *e)
+static bool dlend_controller_busy(const struct dlend_controller *e)
 {
-	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
+	return e->kind ? e->kind->busy(&e->r) : dlend_controller_nvme_busy(e);
 }
 
 /*
  * Wait until no command is certainly outstanding, for a second at most.  Return: true if one still
  * is; false also if the device is no disk that is known here, or has no lease.
  */
-static bool dlend_ending_await(struct dlend_vdev *v)
+static bool dlend_controller_await(struct dlend_vdev *v)
 {
-	const struct dlend_outstanding *kind = dlend_outstanding_of(v->info.class);
+	const struct dlend_controller_type *kind = dlend_controller_type_of(v->info.class);
 	unsigned int bar = kind ? kind->bar : 0;
-	struct dlend_ending e = {
+	struct dlend_controller e = {
 		.r = { min_t(u64, v->info.bar[bar].size, DLEND_OUTSTANDING_SIZE),
-		       dlend_ending_register },
+		       dlend_controller_register },
 		.v = v,
 		.kind = kind,
 	};
@@ -149,8 +149,8 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 	e.regs = ioremap(phys, e.r.size);
 	if (!e.regs)
 		return false;
-	read_poll_timeout(dlend_ending_busy, busy, !busy, DLEND_ENDING_LOOK_US,
-			  DLEND_ENDING_WAIT_US, false, &e);
+	read_poll_timeout(dlend_controller_busy, busy, !busy, DLEND_CONTROLLER_LOOK_US,
+			  DLEND_CONTROLLER_WAIT_US, false, &e);
 	iounmap(e.regs);
 	return busy;
 }
@@ -167,7 +167,7 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 {
 	bool busy = READ_ONCE(v->desired.move_to) != DLEND_NODE_NONE &&
 		    !READ_ONCE(v->desired.forced) &&
-		    !READ_ONCE(v->desired.quiesced) && dlend_ending_await(v);
+		    !READ_ONCE(v->desired.quiesced) && dlend_controller_await(v);
 
 	guard(mutex)(&v->lock);
 	if (v->desired.move_to == DLEND_NODE_NONE || v->desired.quiesced)

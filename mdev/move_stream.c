@@ -49,7 +49,7 @@ struct dlend_move_p_device {
 } __packed;
 
 /* Write a record to @at.  Return: address behind the record. */
-static void *dlend_move_put(void *at, u16 type, const void *value, u16 length)
+static void *dlend_move_add_record(void *at, u16 type, const void *value, u16 length)
 {
 	struct dlend_move_record *record = at;
 
@@ -73,10 +73,10 @@ size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf)
 
 	static_assert(sizeof(*header) + 3 * sizeof(struct dlend_move_record) + sizeof(device) +
 		      DLEND_TOKEN_SIZE + DLEND_CFG_SIZE <= DLEND_MOVE_MAX);
-	at = dlend_move_put(body, DLEND_MOVE_DEVICE, &device, sizeof(device));
+	at = dlend_move_add_record(body, DLEND_MOVE_DEVICE, &device, sizeof(device));
 	if (image->leased)
-		at = dlend_move_put(at, DLEND_MOVE_TOKEN, image->token, DLEND_TOKEN_SIZE);
-	at = dlend_move_put(at, DLEND_MOVE_CONFIG, image->cfg, DLEND_CFG_SIZE);
+		at = dlend_move_add_record(at, DLEND_MOVE_TOKEN, image->token, DLEND_TOKEN_SIZE);
+	at = dlend_move_add_record(at, DLEND_MOVE_CONFIG, image->cfg, DLEND_CFG_SIZE);
 	header->magic = cpu_to_le32(DLEND_MOVE_MAGIC);
 	header->version = cpu_to_le32(DLEND_MOVE_VERSION);
 	header->length = cpu_to_le32(at - (void *)buf);
@@ -100,8 +100,8 @@ int dlend_move_length(const u8 *buf, size_t actual, size_t *length)
 	return 0;
 }
 
-static int dlend_move_get_device(const struct dlend_move_p_device *p,
-				 struct dlend_move_device *device)
+static int dlend_move_read_device(const struct dlend_move_p_device *p,
+				  struct dlend_move_device *device)
 {
 	*device = (struct dlend_move_device){
 		.addr = { .lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf) },
@@ -114,11 +114,11 @@ static int dlend_move_get_device(const struct dlend_move_p_device *p,
 }
 
 /* Read the value of a record of known type, whose length was checked.  Return: 0 or -EINVAL. */
-static int dlend_move_get(u16 type, const u8 *value, struct dlend_move_image *image)
+static int dlend_move_read_value(u16 type, const u8 *value, struct dlend_move_image *image)
 {
 	switch (type) {
 	case DLEND_MOVE_DEVICE:
-		return dlend_move_get_device((const void *)value, &image->device);
+		return dlend_move_read_device((const void *)value, &image->device);
 	case DLEND_MOVE_TOKEN:
 		memcpy(image->token, value, sizeof(image->token));
 		image->leased = memchr_inv(image->token, 0, sizeof(image->token));
@@ -135,7 +135,8 @@ static int dlend_move_get(u16 type, const u8 *value, struct dlend_move_image *im
  * @seen: (in, out) a bit for each type of record that was read already
  * Return: length of the record with its type and length; -EINVAL; -EOPNOTSUPP the type is unknown.
  */
-static int dlend_move_read(const u8 *at, size_t left, u32 *seen, struct dlend_move_image *image)
+static int dlend_move_read_record(const u8 *at, size_t left, u32 *seen,
+				  struct dlend_move_image *image)
 {
 	static const u16 lengths[DLEND_MOVE_TYPES] = {
 		[DLEND_MOVE_DEVICE] = sizeof(struct dlend_move_p_device),
@@ -158,7 +159,7 @@ static int dlend_move_read(const u8 *at, size_t left, u32 *seen, struct dlend_mo
 	if (length != lengths[type] || *seen & BIT(type))
 		return -EINVAL;
 	*seen |= BIT(type);
-	return dlend_move_get(type, (const u8 *)(record + 1), image) ?:
+	return dlend_move_read_value(type, (const u8 *)(record + 1), image) ?:
 	       (int)sizeof(*record) + length;
 }
 
@@ -176,7 +177,7 @@ int dlend_move_unpack(const u8 *buf, size_t length, struct dlend_move_image *ima
 		return -EBADMSG;
 	}
 	while (at < length) {
-		ret = dlend_move_read(buf + at, length - at, &seen, image);
+		ret = dlend_move_read_record(buf + at, length - at, &seen, image);
 		if (ret == -EOPNOTSUPP)
 			*why = "another version of dlend wrote it: install the same on both hosts";
 		else if (ret < 0)

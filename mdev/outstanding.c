@@ -78,16 +78,16 @@ static bool dlend_ufs_busy(const struct dlend_registers *r)
 	       (dlend_register(r, DLEND_UFS_TASKS_RUN) & 1 && dlend_register(r, DLEND_UFS_TASKS));
 }
 
-static const struct dlend_outstanding dlend_outstanding_kinds[] = {
+static const struct dlend_controller_type dlend_controller_types[] = {
 	{ 0x010601, 5, dlend_ahci_busy },
 	{ 0x010901, 0, dlend_ufs_busy },
 };
 
-const struct dlend_outstanding *dlend_outstanding_of(u32 class)
+const struct dlend_controller_type *dlend_controller_type_of(u32 class)
 {
-	for (u32 i = 0; i < ARRAY_SIZE(dlend_outstanding_kinds); i++)
-		if (dlend_outstanding_kinds[i].class == class)
-			return &dlend_outstanding_kinds[i];
+	for (u32 i = 0; i < ARRAY_SIZE(dlend_controller_types); i++)
+		if (dlend_controller_types[i].class == class)
+			return &dlend_controller_types[i];
 	return NULL;
 }
 

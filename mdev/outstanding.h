@@ -32,14 +32,14 @@ struct dlend_registers {
 };
 
 /**
- * struct dlend_outstanding - a type of controller whose registers show outstanding commands
+ * struct dlend_controller_type - a type of controller whose registers show outstanding commands
  * @class: PCI class code: base class, sub-class and programming interface in bits 23:0
  * @bar: index of the BAR that has the registers
  * @busy: true only if a command is certainly outstanding, and the controller is running, so that
  *	the command will complete by itself and is worth waiting for.  False in all other cases,
  *	also if the device does not answer.  Context: that of @r->read; takes no lock
  */
-struct dlend_outstanding {
+struct dlend_controller_type {
 	u32 class, bar;
 	bool (*busy)(const struct dlend_registers *r);
 };
@@ -48,12 +48,12 @@ struct dlend_outstanding {
 #define DLEND_OUTSTANDING_SIZE	0x2000u
 
 /**
- * dlend_outstanding_of - find the type of controller with a class code
+ * dlend_controller_type_of - find the type of controller with a class code
  * @class: (in) PCI class code in bits 23:0
  *
  * Context: any. Return: a constant, which no one frees; NULL if there is none, as for NVMe.
  */
-const struct dlend_outstanding *dlend_outstanding_of(u32 class);
+const struct dlend_controller_type *dlend_controller_type_of(u32 class);
 
 /**
  * struct dlend_nvme - an NVMe controller whose guest stands still: no vCPU runs

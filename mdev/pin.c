@@ -231,7 +231,7 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 	if (turn->count++ == DLEND_UNPIN_TURNS) {
 		dev_err(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1 for good: the device goes back to its lender, and the VMM's memory stays pinned until this host reboots; run such VMs with /dev/iommu (iommufd)\n");
 		guard(mutex)(&mem->ram->loss_lock);
-		dlend_members_tell(mem->ram, dlend_memory_user.stuck, NULL);
+		dlend_members_call(mem->ram, dlend_guest_memory_ops.stuck, NULL);
 		return false;
 	}
 	dev_warn_ratelimited(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1: that makes unmapping slow; run such VMs with /dev/iommu (iommufd)\n");

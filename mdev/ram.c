@@ -161,7 +161,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	 * may be about another lease; it leaves when its device is back at the lender.
 	 */
 	dlend_for_each_member(mem, ram)
-		if (mem->fenced && (mem->closed || !dlend_memory_user.quiesced(mem->v)))
+		if (mem->fenced && (mem->closed || !dlend_guest_memory_ops.quiesced(mem->v)))
 			return true;
 	return false;
 }
@@ -172,10 +172,10 @@ void dlend_members_progress(struct dlend_ram *ram)
 
 	lockdep_assert_held(&ram->lock);
 	dlend_for_each_member(mem, ram)
-		dlend_memory_user.progress(mem->v);
+		dlend_guest_memory_ops.progress(mem->v);
 }
 
-void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
+void dlend_members_call(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
 			const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
@@ -194,7 +194,7 @@ void dlend_members_shut(struct dlend_ram *ram)
 	dlend_for_each_member(mem, ram) {
 		mem->shut = READ_ONCE(mem->user);
 		if (mem->shut)
-			dlend_memory_user.unmapping(mem->v);
+			dlend_guest_memory_ops.unmapping(mem->v);
 	}
 }
 
@@ -205,7 +205,7 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 	lockdep_assert_held(&ram->loss_lock);
 	dlend_for_each_member(mem, ram) {
 		if (mem->shut)
-			dlend_memory_user.unmapped(mem->v, lost);
+			dlend_guest_memory_ops.unmapped(mem->v, lost);
 		mem->shut = false;
 	}
 }
@@ -213,5 +213,5 @@ void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 {
 	guard(mutex)(&ram->loss_lock);
-	dlend_members_tell(ram, dlend_memory_user.grown, by);
+	dlend_members_call(ram, dlend_guest_memory_ops.grown, by);
 }

@@ -381,7 +381,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
-	       !READ_ONCE(mem->ram->ap) || dlend_memory_user.stop(mem->v);
+	       !READ_ONCE(mem->ram->ap) || dlend_guest_memory_ops.stop(mem->v);
 }
 
 /**
@@ -423,14 +423,14 @@ void dlend_members_use(struct dlend_memory *mem, bool user);
 bool dlend_members_fenced(const struct dlend_ram *ram);
 
 /**
- * dlend_members_tell - call an op for each member that needs the DMA mappings
+ * dlend_members_call - call an op for each member that needs the DMA mappings
  * @ram: (in) RAM
- * @op: (in) op of dlend_memory_user
+ * @op: (in) op of dlend_guest_memory_ops
  * @except: (in) member to leave out, or NULL
  *
  * Context: loss_lock held, none of the vdevs' locks.
  */
-void dlend_members_tell(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
+void dlend_members_call(struct dlend_ram *ram, void (*op)(struct dlend_vdev *v),
 			const struct dlend_memory *except);
 
 /** dlend_members_progress - call the op progress() for all members. Context: ram->lock held. */

@@ -317,7 +317,8 @@ static bool dlend_hand_over_quiesced(struct dlend_vm *vm)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		dlend_for_each_member(mem, ram)
-			quiesced &= !READ_ONCE(mem->user) || dlend_memory_user.quiesced(mem->v);
+			quiesced &= !READ_ONCE(mem->user) ||
+				    dlend_guest_memory_ops.quiesced(mem->v);
 	}
 	return quiesced;
 }
@@ -332,7 +333,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		WRITE_ONCE(ram->vmm_exits, true);
-		dlend_members_tell(ram, dlend_memory_user.exit, NULL);
+		dlend_members_call(ram, dlend_guest_memory_ops.exit, NULL);
 	}
 	while (turns-- && !dlend_hand_over_quiesced(vm))
 		msleep(DLEND_TURN_MS);
@@ -341,7 +342,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		/* The device of a closed member may have another VMM by now. */
 		dlend_for_each_member(other, ram)
 			if (other != mem && !READ_ONCE(other->closed))
-				dlend_memory_user.leave(other->v);
+				dlend_guest_memory_ops.leave(other->v);
 	}
 }
 

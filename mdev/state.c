@@ -86,17 +86,17 @@ void dlend_vdev_update(struct dlend_vdev *v)
 		v->bme_at = 0;
 	}
 	if (is.gate != v->is.gate)
-		v->said[0] = 0;
+		v->notified[0] = 0;
 	if (is.behind && !v->is.behind)
 		v->behind_at = ktime_get();
 	v->is = is;
 	wake_up_all(&v->idle_wq);
 	dlend_vdev_publish(v);
 	if (is.next != DLEND_STEP_NONE)
-		dlend_vdev_kick(v);
+		dlend_vdev_queue(v);
 }
 
-/* Failures, and what user space is told */
+/* Failures, and events for user space */
 
 /*
  * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
@@ -106,7 +106,7 @@ bool dlend_stop_on_loss;
 module_param_named(stop_on_loss, dlend_stop_on_loss, bool, 0644);
 MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
 
-void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
+void dlend_condition_fail(struct dlend_vdev *v, bool signal, const char *fmt, ...)
 {
 	va_list args;
 
@@ -119,9 +119,9 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 	dev_err_ratelimited(dlend_vdev_dev(v),
 			    "borrowed device unusable: %s; the guest reads 0xff from it\n",
 			    v->reason);
-	if (tell)
+	if (signal)
 		dlend_irqs_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
-	dlend_condition_say(v);
+	dlend_condition_notify(v);
 }
 
 void dlend_condition_clear(struct dlend_vdev *v)
@@ -158,17 +158,17 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "running");
 }
 
-void dlend_condition_say_work(struct work_struct *work)
+void dlend_condition_notify_work(struct work_struct *work)
 {
-	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, notify_work);
 	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
 	bool change;
 
 	mutex_lock(&v->lock);
 	dlend_condition_text(v, text, sizeof(text));
 	text[strcspn(text, " ,:")] = 0;
-	change = strcmp(v->said, text);
-	strscpy(v->said, text);
+	change = strcmp(v->notified, text);
+	strscpy(v->notified, text);
 	mutex_unlock(&v->lock);
 	if (change)
 		dlend_uevent_state(dlend_vdev_dev(v), text);
@@ -179,9 +179,9 @@ void dlend_condition_say_work(struct work_struct *work)
  * memory, and for that dirty memory may have to be written to the very disk that the worker sets
  * up.
  */
-void dlend_condition_say(struct dlend_vdev *v)
+void dlend_condition_notify(struct dlend_vdev *v)
 {
-	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
+	schedule_delayed_work(&v->notify_work, msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
 /* The end of a lease */

@@ -499,7 +499,7 @@ void dlend_step_work(struct work_struct *work)
 		if (READ_ONCE(v->now.looking))
 			dlend_guest_look(v, lease);
 	}
-	dlend_condition_say(v);
+	dlend_condition_notify(v);
 }
 
 /* The ops of the claim (struct dlend_claim_ops), which the borrower calls */
@@ -533,7 +533,7 @@ static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 hold
 		over = state == DLEND_OFFER_GONE || dlend_epoch_after(epoch, lease->epoch) ||
 		       (epoch == lease->epoch && state != DLEND_OFFER_HELD);
 	mutex_unlock(&v->lock);
-	dlend_condition_say(v);
+	dlend_condition_notify(v);
 	if (over)
 		dlend_ended_lose(v, lease, "the lender took the device back");
 	return used;

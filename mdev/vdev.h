@@ -212,8 +212,8 @@ struct dlend_vdev_move {
  * @behind_at: since when there is RAM that the device may use and does not reach
  * @reason: why the device has failed
  * @work: the worker (vdev.c)
- * @say: work that sends user space an event about a new condition
- * @said: first word of the condition in the last event; "": user space may have read another
+ * @notify_work: work that sends user space an event about a new condition
+ * @notified: first word of the condition in the last event; "": user space may have read another
  *	condition since
  * @slow_work: rescans all of the guest's memory, now and then (guest_ram.c)
  * @look_work: looks for memory that has come, when the VM's watch asks for that (guest_ram.c)
@@ -271,8 +271,8 @@ struct dlend_vdev {
 	ktime_t bme_at, live_after, behind_at;
 	char reason[DLEND_REASON_LEN];
 	struct work_struct work;
-	struct delayed_work say;
-	char said[DLEND_CONDITION_WORD];
+	struct delayed_work notify_work;
+	char notified[DLEND_CONDITION_WORD];
 	struct delayed_work slow_work;
 	struct work_struct look_work;
 	wait_queue_head_t idle_wq;
@@ -356,8 +356,8 @@ static inline struct dlend_user dlend_vdev_caller(void)
 	return dlend_vmm_user(current->group_leader);
 }
 
-/** dlend_vdev_kick - queue the worker, which looks for a step to make. Context: any. */
-static inline void dlend_vdev_kick(struct dlend_vdev *v)
+/** dlend_vdev_queue - queue the worker, which looks for a step to make. Context: any. */
+static inline void dlend_vdev_queue(struct dlend_vdev *v)
 {
 	queue_work(v->claim.wq, &v->work);
 }
@@ -373,7 +373,7 @@ static inline void dlend_vdev_touch(struct dlend_vdev *v)
 	if (test_and_set_bit(0, &v->touched))
 		return;
 	WRITE_ONCE(v->shut_since, ktime_get());
-	dlend_vdev_kick(v);
+	dlend_vdev_queue(v);
 }
 
 /* bar.c: BARs, as a VMM maps or accesses them */
@@ -597,26 +597,26 @@ extern bool dlend_stop_on_loss;
 /**
  * dlend_condition_fail - make the device fail: BARs read 0xff until a reset or another open
  * @v: (in, out) vdev
- * @tell: (in) true: signal the VMM's error eventfd, too
+ * @signal: (in) true: signal the VMM's error eventfd, too
  * @fmt: (in) reason, for the log and for sysfs
  *
  * Calls dlend_vdev_update().
  */
-__printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...);
+__printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool signal, const char *fmt, ...);
 
 /** dlend_condition_clear - end the failure of a device, if it has failed; no dlend_vdev_update() */
 void dlend_condition_clear(struct dlend_vdev *v);
 
-/** dlend_condition_say_work - the function of vdev->say. Context: process; takes vdev->lock. */
-void dlend_condition_say_work(struct work_struct *work);
+/** dlend_condition_notify_work - the function of vdev->notify_work. Context: takes vdev->lock. */
+void dlend_condition_notify_work(struct work_struct *work);
 
 /**
- * dlend_condition_say - send user space an event soon, if the condition has changed
+ * dlend_condition_notify - send user space an event soon, if the condition has changed
  * @v: (in) vdev
  *
  * Context: any.
  */
-void dlend_condition_say(struct dlend_vdev *v);
+void dlend_condition_notify(struct dlend_vdev *v);
 
 /**
  * dlend_condition_text - describe the condition: "idle", "taken", "borrowing", "building",

@@ -69,8 +69,8 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	init_waitqueue_head(&v->idle_wq);
 	dlend_irqs_init(v);
 	INIT_WORK(&v->work, dlend_step_work);
-	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
-	strscpy(v->said, "idle");
+	INIT_DELAYED_WORK(&v->notify_work, dlend_condition_notify_work);
+	strscpy(v->notified, "idle");
 	dlend_guest_init(v);
 	mutex_init(&v->move.lock);
 	v->move.state = VFIO_DEVICE_STATE_RUNNING;

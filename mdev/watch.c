@@ -233,7 +233,7 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
 		dlend_for_each_member(mem, ram)
-			behind = behind || dlend_memory_user.behind(mem->v);
+			behind = behind || dlend_guest_memory_ops.behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	return behind;
@@ -332,7 +332,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		looks = !ram->holes;
 		holes |= ram->holes;
 		dlend_for_each_member(mem, ram)
-			looks = looks || dlend_memory_user.look(mem->v);
+			looks = looks || dlend_guest_memory_ops.look(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	vm->holes = holes;

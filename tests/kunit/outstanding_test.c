@@ -14,7 +14,7 @@
 struct controller {
 	struct dlend_registers r;
 	u32 value[DLEND_OUTSTANDING_SIZE / 4];
-	const struct dlend_outstanding *kind;
+	const struct dlend_controller_type *kind;
 	bool looked;
 };
 
@@ -32,7 +32,7 @@ static struct controller *new_controller(struct kunit *test, u32 class, u64 size
 
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d->r = (struct dlend_registers){ size, read_register };
-	d->kind = dlend_outstanding_of(class);
+	d->kind = dlend_controller_type_of(class);
 	KUNIT_ASSERT_NOT_NULL(test, d->kind);
 	return d;
 }
@@ -52,12 +52,12 @@ static bool busy_with(struct kunit *test, struct controller *d, u32 offset, u32 
 
 static void kinds(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, dlend_outstanding_of(AHCI)->bar, 5u);
-	KUNIT_EXPECT_EQ(test, dlend_outstanding_of(UFS)->bar, 0u);
+	KUNIT_EXPECT_EQ(test, dlend_controller_type_of(AHCI)->bar, 5u);
+	KUNIT_EXPECT_EQ(test, dlend_controller_type_of(UFS)->bar, 0u);
 	/* What NVMe's registers say is not enough; a vendor's own say nothing to anybody else. */
-	KUNIT_EXPECT_NULL(test, dlend_outstanding_of(0x010802));
-	KUNIT_EXPECT_NULL(test, dlend_outstanding_of(0x010700));
-	KUNIT_EXPECT_NULL(test, dlend_outstanding_of(0x010600));
+	KUNIT_EXPECT_NULL(test, dlend_controller_type_of(0x010802));
+	KUNIT_EXPECT_NULL(test, dlend_controller_type_of(0x010700));
+	KUNIT_EXPECT_NULL(test, dlend_controller_type_of(0x010600));
 }
 
 /* Ports 0 and 5 have a drive, and run; 2 is there, and empty. */
