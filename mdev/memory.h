@@ -83,8 +83,10 @@ void dlend_vmm_drop(struct dlend_vmm *vmm);
  * @taken_bytes: bytes of pins that were taken over from devices that were closed
  * @sharers: number of devices that use the pinned memory
  * @table_bytes: kernel memory that the pin table takes
- * @pages_4k, @pages_2m, @pages_1g: number of IOMMU pages of each size that map what is in this
- *	node's aperture, also for other VMs
+ * @pages_4k: number of IOMMU pages of 4 KiB that map what is in this node's aperture, also for
+ *	other VMs
+ * @pages_2m: the same, of 2 MiB
+ * @pages_1g: the same, of 1 GiB
  */
 struct dlend_memory_stat {
 	u64 pinned_bytes, rebuilds, waits, pin_longest_us, unmaps, unmap_longest_us;

@@ -20,7 +20,8 @@
 /**
  * struct dlend_move_device - which device a guest uses, and how the guest sees it
  * @addr: the device: its lender and its bus, device and function there
- * @vendor, @product: PCI vendor and device id
+ * @vendor: PCI vendor id
+ * @product: PCI device id
  * @snapshot_crc: crc32_le(~0) of the configuration space that the lender has read and offers
  * @clique: clique that the guest sees, or DLEND_CFG_CLIQUE_NONE
  */

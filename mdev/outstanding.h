@@ -57,10 +57,13 @@ const struct dlend_controller_type *dlend_controller_type_of(u32 class);
 
 /**
  * struct dlend_nvme - an NVMe controller whose guest stands still: no vCPU runs
- * @cc, @csts: registers Controller Configuration and Controller Status
- * @aqa, @asq, @acq: registers Admin Queue Attributes, and guest-physical addresses of the admin
- *	submission and completion queue.  They are needed to find the I/O queues: the driver has
- *	made each I/O queue by a command in the admin submission queue, where that command still is
+ * @cc: register Controller Configuration
+ * @csts: register Controller Status
+ * @aqa: register Admin Queue Attributes: sizes of the admin queues.  The admin queues are needed to
+ *	find the I/O queues: the driver has made each I/O queue by a command in the admin submission
+ *	queue, where that command still is
+ * @asq: guest-physical address of the admin submission queue
+ * @acq: guest-physical address of the admin completion queue
  * @read: read @size bytes of guest memory at @gpa into @buf. Return: 0 or -errno
  * @arg: passed to @read
  */

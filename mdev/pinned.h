@@ -67,8 +67,12 @@ struct dlend_acks {
 };
 
 /**
- * dlend_acks_any - may any lender have the extent mapped?  Lenders of members that have left
- * without an acknowledgment (DLEND_ACKS_LOST) count. Context: any.
+ * dlend_acks_any - may any lender have the extent mapped?
+ * @acks: (in) acknowledgments
+ *
+ * Lenders of members that have left without an acknowledgment (DLEND_ACKS_LOST) count.
+ *
+ * Context: any.
  */
 static inline bool dlend_acks_any(const struct dlend_acks *acks)
 {
@@ -295,14 +299,21 @@ struct dlend_chunk *dlend_pinned_find(struct dlend_pinned *x, u64 gpa);
 struct dlend_chunk *dlend_pinned_next(struct dlend_pinned *x, struct dlend_chunk *chunk);
 
 /**
- * dlend_pinned_find_owned - find the first chunk that ends above @gpa and has the owner @owner, or
- * NULL. Context: any.
+ * dlend_pinned_find_owned - find the next chunk of an owner
+ * @x: (in) pin table
+ * @gpa: (in) address
+ * @owner: (in) owner
+ *
+ * Context: any. Return: the first chunk of @owner that ends above @gpa, or NULL.
  */
 struct dlend_chunk *dlend_pinned_find_owned(struct dlend_pinned *x, u64 gpa, const void *owner);
 
 /**
- * dlend_pinned_next_extent - find the first extent that begins at @gpa or above, or NULL. Context:
- * any.
+ * dlend_pinned_next_extent - find the next extent
+ * @x: (in) pin table
+ * @gpa: (in) address
+ *
+ * Context: any. Return: the first extent that begins at @gpa or above, or NULL.
  */
 struct dlend_extent *dlend_pinned_next_extent(struct dlend_pinned *x, u64 gpa);
 

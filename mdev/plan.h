@@ -149,7 +149,8 @@ struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlen
 
 /**
  * dlend_plan_may_leave - may the device move?
- * @desired, @actual: (in) the two states
+ * @desired: (in) desired state
+ * @actual: (in) actual state
  *
  * Return: true if the VM stands still, and the lender has stopped the device when it was quiet.
  */
@@ -165,7 +166,8 @@ enum dlend_verdict {
 
 /**
  * dlend_plan_verdict - judge what the end of a build means for the device
- * @desired, @actual: (in) states at the end of the build, before @actual is changed
+ * @desired: (in) desired state at the end of the build
+ * @actual: (in) actual state at the end of the build, before the caller changes it
  * @err: (in) what dlend_memory_build() returned
  * @overdue: (in) what dlend_plan_overdue() returned
  *
@@ -229,8 +231,8 @@ bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit);
  * Whether the request was enough, or its failure matters, depends on whether the same is still
  * desired.
  *
- * Parameters of all functions: @desired (in): the desired state now; @asked (in): the desired state
- * when the lender was asked; @actual (in, out): the actual state; @readrq (in):
+ * Parameters, where a function does not say: @desired (in): the desired state now; @asked (in): the
+ * desired state when the lender was asked; @actual (in, out): the actual state; @readrq (in):
  * Max_Read_Request_Size that the device has after a reset; @err (in): 0, or -errno of the request.
  *
  * dlend_reply_bus_master(), dlend_reply_reset(), dlend_reply_irq() and dlend_reply_ran() return
@@ -244,6 +246,8 @@ bool dlend_plan_gate_overdue(s64 now, s64 shut, s64 progress, s64 limit);
 
 /**
  * dlend_reply_wanted - is a lease still wanted for the VM that it was asked for?
+ * @desired: (in) the desired state now
+ * @asked: (in) the desired state when the lender was asked
  *
  * Return: false: the caller returns a lease that was granted, and ignores a refusal.
  */
@@ -257,7 +261,13 @@ void dlend_reply_taken(struct dlend_state *actual);
 
 /**
  * dlend_reply_bus_master - note the reply to DLEND_STEP_BME_ON or DLEND_STEP_BME_OFF
+ * @desired: (in) the desired state now
+ * @asked: (in) the desired state when the lender was asked
+ * @actual: (in, out) the actual state
  * @on: (in) true: BME_ON; false: BME_OFF
+ * @err: (in) 0, or -errno of the request
+ *
+ * Return: has the device failed?
  */
 bool dlend_reply_bus_master(const struct dlend_state *desired, const struct dlend_state *asked,
 			    struct dlend_state *actual, bool on, int err);
@@ -271,15 +281,23 @@ bool dlend_reply_irq_same(const struct dlend_state *desired, const struct dlend_
 
 /**
  * dlend_reply_irq - note the reply to DLEND_STEP_IRQ
+ * @desired: (in) the desired state now
+ * @asked: (in) the desired state when the lender was asked
+ * @actual: (in, out) the actual state
+ * @err: (in) 0, or -errno of the request; -ENOSPC, too few vectors, is no failure of the device
+ *	here: the caller asks for fewer
  *
- * @err -ENOSPC, too few vectors, is no failure of the device here: the caller asks for fewer.
+ * Return: has the device failed?
  */
 bool dlend_reply_irq(const struct dlend_state *desired, const struct dlend_state *asked,
 		     struct dlend_state *actual, int err);
 
 /**
  * dlend_reply_quiesced - note the reply to DLEND_STEP_QUIESCE
+ * @asked: (in) the desired state when the lender was asked
+ * @actual: (in, out) the actual state
  * @drained: (in) the device was quiet when it was stopped, or may be stopped at work (@forced)
+ * @err: (in) 0, or -errno of the request
  */
 void dlend_reply_quiesced(const struct dlend_state *asked, struct dlend_state *actual, bool drained,
 			  int err);

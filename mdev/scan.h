@@ -28,7 +28,7 @@
  *	above that run (above @gpa, if @gpa is not pinned), or U64_MAX if there is none.
  * @edge: return where a pin of memory that begins at @gpa must end at the latest; not above @end
  * @is_ram: called after a pin of the page at @gpa, which is not 0, has failed with -EFAULT.
- *	Return: true: the page is RAM; false: it belongs to another device's BAR
+ *	True: the page is RAM; false: it belongs to another device's BAR
  * @stop: return true to end the scan with -EINTR, because the layout has changed or the VM is dying
  *
  * @ctx of each is &dlend_scan.ctx.

@@ -81,7 +81,8 @@ struct dlend_irq_vec {
  * @lock: guards all members but @bypass, @unmask and @unmask_work; interrupt handlers take it
  * @mode: what the VMM has set up; written under vdev->lock, too, so either lock is enough to read
  * @live: what the lender delivers; interrupts reach the VMM only while @live equals @mode
- * @vec, @nvec: vectors of @mode (INTx: one); written as @mode
+ * @vec: array of @nvec vectors of @mode (INTx: one); written as @mode
+ * @nvec: number of vectors; written as @mode
  * @bypass: lease whose direct interrupts are offered to KVM, or NULL (irq.c); under vdev->lock
  * @masked: INTx is signalled again only after the next unmask
  * @disabled: the guest's COMMAND register has INTx disabled
@@ -124,7 +125,7 @@ struct dlend_move_file;
 /**
  * struct dlend_vdev_move - a VM moves from one host to another, and keeps its device (move.c)
  *
- * Under @lock, the outermost lock of a vdev:
+ * @lock: the outermost lock of a vdev; guards the next three
  * @state: VFIO's migration state; written under vdev->lock, too
  * @file: file that the VMM reads or writes now, or NULL; the VMM's file descriptor has the only
  *	reference.  @lock guards the file's contents, too
@@ -166,9 +167,10 @@ struct dlend_vdev_move {
  *	NULL; @claim.user is the process that opened the device last.  These two and
  *	@claim.borrowing are written under @lock; @claim.lease may be compared with NULL without
  * @info: description of the offer at the open; constant after that
- * @rom, @rom_size: image of the expansion ROM, or NULL; constant as long as the mdev exists
+ * @rom: image of the expansion ROM, or NULL; constant as long as the mdev exists
+ * @rom_size: bytes of @rom
  *
- * Under @lock:
+ * @lock: see the list of locks; guards what follows
  * @cfg: virtual configuration space; which registers are the device's own is constant after the
  *	open, and read without @lock, too
  * @clique: a setting: DLEND_CFG_CLIQUE_NONE, 0..15, DLEND_CLIQUE_*
@@ -219,7 +221,7 @@ struct dlend_vdev_move {
  * @look_work: looks for memory that has come, when the VM's watch asks for that (guest_ram.c)
  * @idle_wq: woken by dlend_vdev_update(), and when a lender has let the device reach others (@p2p)
  *
- * Written under @bar_lock, for writing:
+ * @bar_lock: see the list of locks; the next two are written while it is held for writing
  * @gate: what a BAR access meets; also written under @lock, so either lock is enough to read
  * @bar_phys: physical addresses of the BARs in the window of this node's NTB; 0: none
  *
@@ -231,13 +233,14 @@ struct dlend_vdev_move {
  * @dead: pages of 0xff, from dlend_bar_open() to dlend_bar_close()
  * @dead_work: refills @dead while some of it is mapped
  *
- * Under @io_lock:
- * @io_page, @io_phys: mapping of the page of the window that the last trapped access went to, and
- *	its physical address; NULL: none
+ * @io_lock: see the list of locks; guards the next two
+ * @io_page: mapping of the page of the window that the last trapped access went to; NULL: none
+ * @io_phys: physical address of that page
  *
  * @move: the move of the VM to or from another host
  * @irq: eventfds
- * @stat, @dir: debugfs
+ * @stat: numbers for debugfs
+ * @dir: folder in debugfs
  */
 struct dlend_vdev {
 	struct vfio_device vfio;
@@ -795,7 +798,8 @@ void dlend_guest_vmm_exits(struct dlend_vdev *v);
 /**
  * dlend_guest_dma_unmap - take memory away from the device: &struct vfio_device_ops.dma_unmap
  * @vfio: (in) VFIO's part of the vdev
- * @iova, @size: (in) guest-physical range in bytes
+ * @iova: (in) guest-physical address of the first byte
+ * @size: (in) bytes
  *
  * When this returns, the device cannot reach this node's memory in that range, and the pages are
  * unpinned, or VFIO calls again (dlend_memory_unmap()).  The lender is asked to unmap later.
@@ -865,6 +869,7 @@ extern const struct dlend_claim_ops dlend_borrow_claim_ops;
 
 /**
  * dlend_step_work - make steps until there is none: the function of vdev->work
+ * @work: (in) &vdev->work
  *
  * Context: the offer's ordered workqueue, none of the vdev's locks; waits for the lender.
  */
