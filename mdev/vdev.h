@@ -187,8 +187,8 @@ struct dlend_vdev_move {
  * @asked: copy of @desired when the worker's present step began; only the worker writes it, and
  *	reads it without @lock, too
  * @now: what else the plan depends on.  dlend_vdev_update() fills in what is kept elsewhere.
- *	@now.failed: @reason says why.  @now.refused: @move.why says why.  @now.prepin: @prepin at
- *	the open.  @now.dma is set before the lender is asked for Bus Master Enable, and cleared
+ *	If now.failed, @reason says why; if now.refused, @move.why does.  now.prepin is @prepin at
+ *	the open.  now.dma is set before the lender is asked for Bus Master Enable, and cleared
  *	when that bit is known to be off, or when the device reaches no memory of this node
  * @is: what follows from @now, @desired and @actual (dlend_vdev_update()); read without @lock, too
  * @ended: the last lease that ended before this vdev returned it, with a reference, or NULL.  Pages
