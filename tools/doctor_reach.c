@@ -75,7 +75,7 @@ static void check_root(const struct function *dev, const struct function *ntb)
 	if (strcmp(dev->bridge, ntb->bridge) && dev->p2p_domain &&
 	    dev->p2p_domain == ntb->p2p_domain) {
 		finding(LEVEL_OK, "device-reach",
-			text("%s and the NTB %s: two host bridges, peer-to-peer is allowed between them",
+			text("%s and the NTB %s: two host bridges, peer-to-peer is allowed",
 			     dev->bdf, ntb->bdf), NULL);
 		return;
 	}

@@ -5,7 +5,7 @@
  *
  * A switch forwards packets from one port to another.  A root complex need not: PCIe does not
  * require that it passes requests on from one of its ports to another.  dlend's peer-to-peer always
- * leads through the root complex (docs/paths.md).  So somebody has to vouch for the root complex:
+ * leads through the root complex (docs/paths.md).  So one of two has to say that it does:
  * the kernel, which has a list of host bridges (pci_p2pdma_whitelist), or the administrator of the
  * host (dlend_core.p2p_allowed).
  *
@@ -30,7 +30,7 @@ struct pci_dev;
  * @numa: NUMA node; negative: not known
  * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
  * @p2p_domain: functions of one host with the same number, not 0, reach each other by peer-to-peer;
- *	0: peer-to-peer with this function is not allowed, or nobody vouches for it
+ *	0: peer-to-peer with this function is not allowed, or is not known
  */
 struct dlend_root {
 	u32 domain;
