@@ -62,15 +62,9 @@ static void check_there(const struct target *t)
 		     "dlend links says why.");
 }
 
-/* Does a node have it, or is it kept for one?  Then this says so, and ends. */
-static void check_taken(const struct target *t)
-{
-	offer_check_taken(t->dir, text("%s is in use", t->address),
-			  !attr_is(t->dir, "borrower", own_node()), NULL);
-}
-
 static void check_free(const struct target *t)
 {
+	const char *what = text("%s is in use", t->address);
 	struct names n = list_dir(t->dir);
 
 	/* A mediated device that is made of it on this host */
@@ -78,12 +72,12 @@ static void check_free(const struct target *t)
 		const char *dir = names_path(&n, i);
 
 		if (path_exists(text("%s/dlend", dir)))
-			fail(EXIT_IN_USE, text("%s is in use", t->address),
+			fail(EXIT_IN_USE, what,
 			     text("this host has it for a VM, as mediated device %s (%s)",
 				  n.name[i], attr(dir, "dlend/state")),
 			     text("Shut the VM down, and: mdevctl stop -u %s", n.name[i]));
 	}
-	check_taken(t);
+	offer_check_taken(t->dir, what, !attr_is(t->dir, "borrower", own_node()), NULL);
 }
 
 static void fail_attach(const struct target *t, int err)
@@ -93,9 +87,9 @@ static void fail_attach(const struct target *t, int err)
 	const char *why = attr(t->dir, "attach_error");
 	bool in_use = err == -EBUSY || err == -EAGAIN;
 
-	/* Another node may have been faster: check_free() has seen it free. */
+	/* Another node, or another command, may have been faster than the write. */
 	if (in_use)
-		check_taken(t);
+		check_free(t);
 	fail(in_use ? EXIT_IN_USE : EXIT_FAIL,
 	     text("%s cannot be attached", t->address), *why ? why : other, in_log);
 }
