@@ -155,8 +155,8 @@ void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_notifier *n
  * @ap: aperture
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: domain; the caller drops the reference by dlend_paging_put(). ERR_PTR: -EOPNOTSUPP there
- * is none (this node is its own peer); -ENODEV the aperture is detached.
+ * Return: domain; the caller drops the reference by dlend_paging_put(). ERR_PTR: -EOPNOTSUPP the
+ * aperture is in none, because it is that of the loopback link; -ENODEV the aperture is detached.
  */
 struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap);
 

@@ -39,9 +39,10 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
 /*
  * struct dlend_raw_slot - see dlend/raw_slot.h
  * @ap, @slot: aperture, and the slot there
- * @notifier: of the slot: its unmap() cuts the slot
+ * @notifier: registered for all of the slot; its unmap() cuts the slot
  * @base: IOVA of the first byte
- * @domain: the aperture's; the user has a reference, as it may flush earlier unmaps after a cut
+ * @domain: the aperture's IOMMU domain. The user has a reference on it (dlend_raw_domains.pg), as
+ *	the user may flush earlier unmaps after a cut
  * @phase: how far the slot is cut; written under the aperture's lock, read under dlend_raw_srcu
  * @clearing: in phase DLEND_RAW_CUTTING, both the cut and the user unmap pages, under this lock
  */
