@@ -5,8 +5,9 @@
  *
  * Words of this file:
  *
- * - member: a borrowed device that takes part (struct dlend_p2p_member).  The members of one user,
- *   which is a VM or this host, reach each other's BARs.
+ * - member: a borrowed device that takes part (struct dlend_p2p_member).  The members of one user
+ *   reach each other's BARs.  A user is a VM, or one attached device of this host, which reaches
+ *   its own BARs only.
  * - source, target, s, t: the device that reaches a BAR, and the device whose BAR it is.
  * - way: a source, a target, and one of the target's BARs (struct dlend_p2p_way).
  * - edge: a way that is mapped, or should be (struct dlend_edge).
