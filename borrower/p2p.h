@@ -31,7 +31,8 @@
  * @at: (in) offset in @buf where the text begins
  * @place: (in) place of the function, from a message that the link has checked
  *
- * Context: any; the caller keeps @place from changing. Return: bytes written.
+ * Context: any; the caller keeps @place from changing.
+ * Return: bytes written.
  */
 int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
 
@@ -42,8 +43,9 @@ int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
  * @roots: (in) true: ROOT, as dlend_place_emit_root(); false: BDF of the NTB, and BRIDGES, as
  *	dlend_bridges_emit()
  *
- * Lines that do not fit into the page are left out. Context: process, may sleep; takes
- * dlend_p2p_lock. Return: bytes written.
+ * Lines that do not fit into the page are left out.
+ * Context: process, may sleep; takes dlend_p2p_lock.
+ * Return: bytes written.
  */
 ssize_t dlend_bridge_ends_emit(char *buf, bool roots);
 
@@ -54,7 +56,8 @@ ssize_t dlend_bridge_ends_emit(char *buf, bool roots);
  * @at: (in) offset in @buf where the text begins
  * @place: (in) place of the function, from a message that the link has checked
  *
- * Context: any; the caller keeps @place from changing. Return: bytes written.
+ * Context: any; the caller keeps @place from changing.
+ * Return: bytes written.
  */
 int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place);
 
@@ -113,9 +116,10 @@ void dlend_p2p_forget_peer(struct dlend_link *link);
  * @buf: (out) a page of sysfs: "FROM TO BYTES": peer-to-peer may use BYTES bytes of the aperture
  *	that node TO has on its link to node FROM
  *
- * Lines that do not fit into the page are left out. Context: process, may sleep; takes
- * dlend_links_lock, dlend_root_lock and locks of apertures, and after these dlend_p2p_lock. Return:
- * bytes written, or -ENOMEM.
+ * Lines that do not fit into the page are left out.
+ * Context: process, may sleep; takes dlend_links_lock, dlend_root_lock and locks of apertures, and
+ * after these dlend_p2p_lock.
+ * Return: bytes written, or -ENOMEM.
  */
 ssize_t dlend_p2p_paths_emit(char *buf);
 

@@ -141,8 +141,9 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
  * @buf: (out) a page of sysfs: for every BAR of another device of the user a line "DEVICE BAR GPA
  *	SIZE ROUTE mapped", or "DEVICE BAR GPA SIZE none REASON"; not for the device's own BARs
  *
- * Lines that do not fit into the page are left out. Context: process, may sleep; takes
- * dlend_p2p_lock. Return: bytes written, or -ENOMEM.
+ * Lines that do not fit into the page are left out.
+ * Context: process, may sleep; takes dlend_p2p_lock.
+ * Return: bytes written, or -ENOMEM.
  */
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
 
@@ -153,8 +154,9 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
  *	may not reach, or that may not reach @m (dlend_p2p_doubt() of dlend/p2p_plan.h says why),
  *	and for every one that is in another clique (DLEND_P2P_NO_DOUBT)
  *
- * Lines that do not fit into the page are left out. Context: process, may sleep; locks as for
- * dlend_p2p_join(). Return: bytes written, or -ENOMEM.
+ * Lines that do not fit into the page are left out.
+ * Context: process, may sleep; locks as for dlend_p2p_join().
+ * Return: bytes written, or -ENOMEM.
  */
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
 

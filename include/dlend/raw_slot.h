@@ -100,7 +100,8 @@ void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
  * dlend_raw_slot_offset - where a raw slot is in its aperture
  * @raw: raw slot
  *
- * Context: any. Return: offset of the slot's first byte, in bytes; it never changes.
+ * Context: any.
+ * Return: offset of the slot's first byte, in bytes; it never changes.
  */
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
@@ -116,7 +117,9 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
  * request without end after an error.
  *
  * Takes no lock of dlend. Other threads may map and unmap other parts of the slot, or cut it, at
- * the same time. Context: any but NMI, as @gfp allows it. Return: 0; or the error of iommu_map().
+ * the same time.
+ * Context: any but NMI, as @gfp allows it.
+ * Return: 0; or the error of iommu_map().
  */
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
@@ -130,8 +133,8 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
  *	or flushes all of that domain, before the memory is used for something else. If the slot is
  *	being cut or was cut, nothing is added: this function or the cut has flushed already
  *
- * Other threads: as for dlend_raw_slot_map(). Context: any but NMI; takes the slot's spinlock while
- * the slot is being cut.
+ * Other threads: as for dlend_raw_slot_map().
+ * Context: any but NMI; takes the slot's spinlock while the slot is being cut.
  */
 void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			  struct iommu_iotlb_gather *gather);
