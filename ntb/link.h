@@ -49,7 +49,8 @@
  * Locks, outermost first.  Code that holds one may take those below it, unless a line forbids it:
  *
  *   dlend_loop_lock	loop.c, mutex: the link of this node to itself is made once
- *   dlend_users_lock	link.c, mutex: one user is added or removed at a time
+ *   dlend_users_lock	link.c, mutex: one user is added or removed at a time, with its link_up()
+ *			or link_down() for every link
  *   announced.lock	session.c, mutex: callbacks of a link's users do not overlap.  Held while
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
@@ -563,7 +564,8 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  *
  * The link's control area must stay until this returns: so it is called by a handler of a message,
  * or by work that link_down() of its user waits for.
- * Context: process, may sleep, waits for the peer; no lock that others wait for.
+ * Context: process, may sleep, waits for the peer; not with a lock held for which
+ * dlend_waits_for_no_peer() is declared.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
 
