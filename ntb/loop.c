@@ -4,9 +4,10 @@
  * file stands in for the hardware of an NTB.
  *
  * Scratchpads and doorbells are memory, ringing a doorbell is a function call, and the peer's
- * aperture is this node's own.  All files above use the link as any other one, including messages
- * and self-test.  So lender and borrower in one kernel deal with each other as two hosts do: a
- * lease has its epoch, is fenced and reset, and is refused to a second borrower.
+ * aperture is this node's own.  All other files of ntb/, and the folders above, use the loop as any
+ * other link, with sessions, self-test and messages.  So lender and borrower in one kernel deal
+ * with each other as two hosts do: a lease has its epoch, its device is fenced and reset when it
+ * ends, and while this node has the lease, other nodes are refused.
  *
  * This file knows nothing of offers; it needs no NTB and no CONFIG_NTB.
  */
@@ -17,18 +18,20 @@
 #include "link.h"
 
 /*
- * Size of the aperture: more than this host's guests and BARs need.  Offsets are only numbers here
- * and cost nothing.
+ * Bytes of the aperture: more than this host's guests and BARs need.  The loop's aperture has no
+ * IOMMU domain and no window, and only records its mappings.  So its size costs nothing.
  */
 #define DLEND_LOOP_BYTES	(64ull * SZ_1T)
 
 /*
  * struct dlend_loop - the "hardware"
- * @hw: for the link core
- * @link: the link; NULL while dlend_link_doorbell() must not be called for it
- * @spad: scratchpads: this node's are the peer's, too
- * @db: doorbell bits that are set
- * @mask: doorbell bits that are masked
+ * @hw: what dlend_link_add() wants to know of the hardware (dlend/link_hw.h)
+ * @link: the link; NULL while dlend_link_doorbell() must not be called for it: before it is made,
+ *	and while it is removed.  Set under dlend_loop_lock, or while the module is unloaded; read
+ *	without a lock
+ * @spad: scratchpads: this node's are the peer's, too.  No lock
+ * @db: doorbell bits that are set.  A bit stays set until db_clear(); atomic
+ * @mask: doorbell bits that are masked: they are delivered only after an unmask; atomic
  */
 struct dlend_loop {
 	struct dlend_link_hw hw;
@@ -38,7 +41,7 @@ struct dlend_loop {
 };
 
 static struct dlend_loop dlend_the_loop;
-static DEFINE_MUTEX(dlend_loop_lock);		/* the link is made once */
+static DEFINE_MUTEX(dlend_loop_lock);		/* one thread at a time makes the link */
 
 static u32 dlend_loop_spad_read(struct dlend_link_hw *hw, unsigned int index)
 {
@@ -50,7 +53,12 @@ static void dlend_loop_spad_write(struct dlend_link_hw *hw, unsigned int index, 
 	WRITE_ONCE(dlend_the_loop.spad[index], value);
 }
 
-/* Run the doorbell's handler, in the context of the caller that rang it. */
+/*
+ * If a bit is set that is not masked: run the doorbell's handler, in the context of the caller,
+ * which rings, unmasks, or has just made the link.  The handler itself neither rings nor unmasks.
+ * The link cannot be freed meanwhile: while dlend_loop_exit() runs, only work of the link itself
+ * calls this, and dlend_link_remove() waits for that work.
+ */
 static void dlend_loop_deliver(void)
 {
 	struct dlend_link *link = READ_ONCE(dlend_the_loop.link);
@@ -62,7 +70,7 @@ static void dlend_loop_deliver(void)
 static void dlend_loop_db_ring(struct dlend_link_hw *hw, u64 bits)
 {
 	atomic64_or(bits, &dlend_the_loop.db);
-	smp_mb__after_atomic(); /* set before the mask is read: this or db_mask() delivers */
+	smp_mb__after_atomic(); /* @db is set before @mask is read: see db_mask() */
 	dlend_loop_deliver();
 }
 
@@ -84,10 +92,15 @@ static void dlend_loop_db_mask(struct dlend_link_hw *hw, u64 bits, bool masked)
 		return;
 	}
 	atomic64_andnot(bits, &dlend_the_loop.mask);
-	smp_mb__after_atomic(); /* unmasked before @db is read: this or db_ring() delivers */
+	/*
+	 * Unmasked before @db is read.  If a thread rings at the same time, at least one of the two
+	 * sees that the bit is set and not masked.
+	 */
+	smp_mb__after_atomic();
 	dlend_loop_deliver();
 }
 
+/* Size and alignment of the "window" by which the peer reaches this node. */
 static int dlend_loop_inbound(struct dlend_link_hw *hw, u64 *size, u64 *align)
 {
 	*size = DLEND_LOOP_BYTES;
@@ -95,6 +108,7 @@ static int dlend_loop_inbound(struct dlend_link_hw *hw, u64 *size, u64 *align)
 	return 0;
 }
 
+/* The ops that are NULL are for windows, requester IDs and a link that can be down. */
 static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 	.type = "loop",
 	.spad_read = dlend_loop_spad_read,
@@ -114,17 +128,19 @@ int dlend_loop_open(void)
 	if (dlend_the_loop.link)
 		return 0;
 	dlend_the_loop.hw.ops = &dlend_loop_hw_ops;
+	/* NULL: there is no hardware's device. hw.window_size 0 says that the peer is this node. */
 	link = dlend_link_add(NULL, &dlend_the_loop.hw);
 	if (IS_ERR(link))
 		return PTR_ERR(link);
 	WRITE_ONCE(dlend_the_loop.link, link);
-	/* A doorbell may have been rung before the line above. */
+	/* A doorbell that was rung before the line above was not delivered then. */
 	dlend_loop_deliver();
 	dlend_link_queue_step(link);
 	return 0;
 }
 DLEND_EXPORT(dlend_loop_open);
 
+/* Without the lock: the users of links are gone, so nobody calls dlend_loop_open(). */
 void dlend_loop_exit(void)
 {
 	struct dlend_link *link = dlend_the_loop.link;

@@ -2,13 +2,14 @@
 /*
  * dlend_core: the module.  Its parameters are in the files that use them.
  *
- * If a host slept while one of its devices is lent, or while it borrows one, a guest would lose its
- * device or its memory in the middle of a transfer.  That is worse than a suspend that is refused
- * with a reason.  So a host sleeps only while nothing is lent or borrowed.  Its links end their
- * sessions before it sleeps, and begin new ones afterwards.
+ * If a lender slept, its devices would be gone for the guests of other nodes.  If a borrower slept,
+ * the memory of its guests would be gone for the devices, in the middle of a transfer.  That is
+ * worse than a suspend that is refused with a reason.  So a host sleeps only while nothing is lent
+ * or borrowed.  Its links end their sessions before it sleeps, and begin new ones afterwards.
  *
  * A host that shuts down turns its IOMMUs off, while an NTB still forwards its peer's writes.  So
- * the translations of all links are cleared before that.  A shutdown cannot be refused.
+ * before that, each NTB's translation of the peer's window to this host's aperture is cleared.  A
+ * shutdown cannot be refused.
  */
 #include <linux/module.h>
 #include <linux/notifier.h>
@@ -23,7 +24,10 @@
 #define CREATE_TRACE_POINTS
 #include <ntb/trace.h>
 
-/* Functions of pure files are exported here: these files know nothing of modules. */
+/*
+ * Functions of pure files (tests/pure.mk) are exported here: these files are compiled in user
+ * space, too, where nothing can be exported.
+ */
 DLEND_EXPORT(dlend_addr_name);
 DLEND_EXPORT(dlend_cap_at);
 DLEND_EXPORT(dlend_cap_bytes);
@@ -39,7 +43,9 @@ DLEND_EXPORT(dlend_name_read);
 DLEND_EXPORT(dlend_msg_init);
 DLEND_EXPORT(dlend_msg_type_name);
 
-/* The host sleeps */
+/* The host sleeps, or shuts down */
+
+/* Callbacks of dlend_users_call() */
 
 /* @err: int, the first error so far; users after that are not asked */
 static void dlend_pm_suspend_user(struct dlend_link_user *user, void *err)
@@ -48,6 +54,7 @@ static void dlend_pm_suspend_user(struct dlend_link_user *user, void *err)
 		*(int *)err = user->suspend();
 }
 
+/* @slept: bool: false if a user has refused to suspend */
 static void dlend_pm_resume_user(struct dlend_link_user *user, void *slept)
 {
 	if (user->resume)
@@ -60,6 +67,11 @@ static void dlend_pm_shut_down(struct dlend_link_user *user, void *unused)
 		user->shutdown();
 }
 
+/*
+ * Users first: one of them may refuse, and then no session has to end.  The PM core sends no
+ * PM_POST_* to a notifier that has refused, so all users are resumed here, also those that were not
+ * asked (struct dlend_link_user allows that).
+ */
 static int dlend_pm_prepare(void)
 {
 	bool slept = false;
@@ -69,15 +81,16 @@ static int dlend_pm_prepare(void)
 	if (err)
 		dlend_users_call(dlend_pm_resume_user, &slept);
 	else
-		dlend_links_sleep(true);
+		dlend_links_sleep(true);	/* end all sessions, begin none */
 	return err;
 }
 
+/* Also called if the host did not sleep after all, because other code has refused later. */
 static void dlend_pm_resume(void)
 {
 	bool slept = true;
 
-	dlend_links_sleep(false);
+	dlend_links_sleep(false);	/* sessions may begin again */
 	dlend_users_call(dlend_pm_resume_user, &slept);
 }
 
@@ -102,11 +115,14 @@ static struct notifier_block dlend_pm_notifier = {
 	.notifier_call = dlend_pm_event,
 };
 
-/* Called before devices are shut down, but not by a kernel that panics: that leaves IOMMUs on. */
+/*
+ * Called before devices are shut down.  A kernel that panics does not call this, but it leaves its
+ * IOMMUs on.
+ */
 static int dlend_pm_reboot_event(struct notifier_block *self, unsigned long event, void *unused)
 {
 	dlend_users_call(dlend_pm_shut_down, NULL);
-	dlend_links_sleep(true);
+	dlend_links_sleep(true);	/* for good: end all sessions, and clear translations */
 	return NOTIFY_DONE;
 }
 
@@ -153,6 +169,7 @@ exit_links:
 	return err;
 }
 
+/* The modules above, and dlend_ntb with its links, are unloaded already: only the loop is left. */
 static void __exit dlend_core_exit(void)
 {
 	dlend_loop_exit();

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where functions of this host join its root complex, and their peer-to-peer domains: see
- * dlend/root.h.
+ * Below which host bridge and root bus a function of this host is, and in which peer-to-peer
+ * domain: see dlend/root.h.
  *
  * The kernel (drivers/pci/p2pdma.c) knows two ways for peer-to-peer.  PCI_P2PDMA_MAP_BUS_ADDR: two
  * functions below one switch use each other's bus addresses, and the switch routes their requests
- * directly.  dlend's devices do not use that way: they issue IOVAs (guest-physical addresses),
- * which only the IOMMU can translate, so each of their requests goes up to the root complex.
- * PCI_P2PDMA_MAP_THRU_HOST_BRIDGE: the host bridge passes requests on.  The kernel allows that for
- * AMD's processors since Zen, and for the host bridges in pci_p2pdma_whitelist.
+ * directly.  Lent devices do not use that way: they issue IOVAs (guest-physical addresses), which
+ * the IOMMU translates, so each of their requests goes up to the root complex (docs/paths.md, which
+ * also says why ATS is not used).  PCI_P2PDMA_MAP_THRU_HOST_BRIDGE: the host bridge passes requests
+ * on.  The kernel allows that for AMD's processors since Zen, and for the host bridges in
+ * pci_p2pdma_whitelist.
  *
- * Only the second answer counts here.  pci_p2pdma_distance() gives it for two functions without a
- * common upstream bridge, so this file asks about functions that are on root buses themselves.  In
- * a kernel without CONFIG_PCI_P2PDMA (Debian's 6.12) the answer is always no.
+ * Only the second way counts here.  If two functions have no common upstream bridge,
+ * pci_p2pdma_distance() says whether the kernel allows the second way.  So this file asks it about
+ * functions that are on root buses themselves.  In a kernel without CONFIG_PCI_P2PDMA (Debian's
+ * 6.12) it always says no.
  *
- * This file knows nothing of lent devices.
+ * This file does not know which functions are lent, or who borrows them.
  */
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -27,10 +29,10 @@
 
 #define DLEND_ROOT_PAYLOAD_MAX	4096	/* largest Max_Payload_Size, PCIe 7.5.3.4 */
 
-/* Parameter p2p_allowed; no lock. */
+/* Parameter p2p_allowed: written under the kernel's lock of parameters, read without a lock. */
 static bool dlend_root_allowed;
 
-static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_p2p_domains */
+static DEFINE_MUTEX(dlend_root_lock);		/* guards dlend_root_p2p_domains */
 static struct dlend_p2p_domains dlend_root_p2p_domains;
 
 static void dlend_root_notify_user(struct dlend_link_user *user, void *unused)
@@ -44,7 +46,7 @@ static int dlend_root_set_allowed(const char *val, const struct kernel_param *kp
 	bool before = dlend_root_allowed;
 	int err = param_set_bool(val, kp);
 
-	/* While the module is being loaded there are no users yet. */
+	/* If the module is just being loaded, this calls nobody: no user has registered yet. */
 	if (!err && dlend_root_allowed != before)
 		dlend_users_call(dlend_root_notify_user, NULL);
 	return err;
@@ -59,6 +61,7 @@ module_param_cb(p2p_allowed, &dlend_root_allowed_ops, &dlend_root_allowed, 0644)
 MODULE_PARM_DESC(p2p_allowed,
 		 "the administrator says that all below this host's root complex reaches all else there by peer-to-peer, whatever the kernel's list says");
 
+/* The root bus that @pdev is on, or below; no reference is taken. */
 static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
 {
 	struct pci_bus *bus = pdev->bus;
@@ -91,7 +94,8 @@ static struct pci_dev *dlend_root_function(u32 key, unsigned int skip)
 /*
  * Does the kernel allow peer-to-peer between host bridges @a and @b?  It is asked about two
  * different functions on their root buses.  So for a bridge and itself (@a == @b) a second function
- * on the root bus is needed, and without one the answer is no.
+ * on the root bus is needed, and without one the answer is no.  pci_p2pdma_distance() (false: it
+ * logs nothing) returns a negative number if peer-to-peer is not allowed.
  */
 static bool dlend_root_joined(u32 a, u32 b)
 {
@@ -103,6 +107,11 @@ static bool dlend_root_joined(u32 a, u32 b)
 	return joined;
 }
 
+/*
+ * If the administrator allows peer-to-peer, all of the host is one peer-to-peer domain, whatever
+ * the table says.  Otherwise the table of dlend_p2p_domains_number() has the number, or gets a new
+ * one.
+ */
 static u16 dlend_root_p2p_domain(struct pci_bus *bus)
 {
 	if (READ_ONCE(dlend_root_allowed))
@@ -113,9 +122,9 @@ static u16 dlend_root_p2p_domain(struct pci_bus *bus)
 }
 
 /*
- * In a VF's Device Control, Max_Payload_Size is reserved, and the PF's counts.  A function that
- * does not answer reads as all ones, which pcie_get_mps() takes for 16384.  Return: bytes; 0: not
- * known
+ * In a VF's Device Control, Max_Payload_Size is reserved: the PF's value is valid for the VF, too.
+ * A function that does not answer reads as all ones, which pcie_get_mps() takes for 16384.  Return:
+ * bytes; 0: not known, or no PCIe
  */
 static u16 dlend_root_payload(struct pci_dev *pdev)
 {
@@ -136,7 +145,10 @@ void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root)
 }
 DLEND_EXPORT(dlend_root_of);
 
-/* The link has no reference on the NTB's function, so the function is looked up by its name. */
+/*
+ * The link has no reference on the NTB's function, but it has the function's PCI name, and so the
+ * function is looked up by that.  The loop has the name "loop", and no function.
+ */
 struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
 {
 	unsigned int domain, bus, slot, func;
@@ -148,13 +160,14 @@ struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
 DLEND_EXPORT(dlend_root_link_pdev);
 
 /*
- * For the NTBs in this host whose links lead to @node: their peer-to-peer domain, as long as all
- * have the same; else DLEND_P2P_DOMAIN_NONE.
+ * The NTBs in this host whose links lead to @node: @p2p_domain is theirs, as long as all have the
+ * same; else DLEND_P2P_DOMAIN_NONE, because a transfer to @node may go over any of these links.
  */
 struct dlend_root_ends {
 	u16 node, p2p_domain;
 };
 
+/* Callback of dlend_links_each(), @arg: struct dlend_root_ends. */
 static int dlend_root_compare_end(struct dlend_link *link, void *arg)
 {
 	struct pci_dev *pdev = dlend_root_link_pdev(link);
@@ -178,12 +191,13 @@ bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root)
 	pci_dev_put(pdev);
 	ends.node = dlend_link_peer(link);
 	ends.p2p_domain = root->p2p_domain;
-	dlend_links_each(true, dlend_root_compare_end, &ends);	/* those that are up */
+	dlend_links_each(true, dlend_root_compare_end, &ends);	/* true: those that are up */
 	root->p2p_domain = ends.p2p_domain;
 	return true;
 }
 DLEND_EXPORT(dlend_root_of_link);
 
+/* The format of the sysfs attribute root (docs/sysfs.md). */
 int dlend_root_emit(char *buf, int at, const struct dlend_root *root)
 {
 	return sysfs_emit_at(buf, at, "%04x:%02x %d %u %u", root->domain, root->bus, root->numa,
