@@ -166,6 +166,7 @@ static ssize_t bars_show(struct device *dev, struct device_attribute *attr, char
 	const struct dlend_offer_info *info = &to_dlend_offer(dev)->info;
 	int at = 0;
 
+	guard(mutex)(&dlend_offers_lock);
 	for (unsigned int i = 0; i < ARRAY_SIZE(info->bar); i++) {
 		u32 flags = info->bar[i].flags;
 

@@ -1030,6 +1030,7 @@ static int __init dlend_native_init(void)
 
 	if (ret)
 		return ret;
+	/* No WQ_MEM_RECLAIM: drivers that are unbound here wait for works that do without it. */
 	dlend_native_wq = alloc_workqueue("dlend-native", WQ_UNBOUND, 0);
 	ret = dlend_native_wq ? bus_register_notifier(&pci_bus_type, &dlend_native_nb) : -ENOMEM;
 	if (ret)
