@@ -464,7 +464,7 @@ u64 dlend_maps_table_bytes(const struct dlend_maps *m)
 
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f)
 {
-	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\nbook_bytes: %llu\n",
+	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\ntable_bytes: %llu\n",
 		   m->nr, m->bytes, m->pages.n4k, m->pages.n2m, m->pages.n1g,
 		   dlend_maps_table_bytes(m));
 }
