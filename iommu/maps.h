@@ -10,7 +10,8 @@
  *
  * A peer reaches an aperture through the IOMMU of the NTB, which blocks accesses to unmapped
  * memory.  On the loop there is no IOMMU in between.  So code that reaches a part directly has a
- * notifier of that part, whose unmap() stops these accesses before the unmapping call returns.
+ * notifier of that part, whose unmap() stops these accesses before the unmapping call returns.  The
+ * pages of a raw slot are not in these records: its notifier's unmap() unmaps them (raw_slot.c).
  *
  * The caller serialises.
  */
@@ -156,7 +157,10 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece);
 
 /**
- * dlend_maps_table_bytes - bytes of memory for these records, not for page tables. Context: any.
+ * dlend_maps_table_bytes - how much memory the records take, without page tables
+ * @m: (in) mappings
+ *
+ * Context: any. Return: bytes.
  */
 u64 dlend_maps_table_bytes(const struct dlend_maps *m);
 
