@@ -30,8 +30,11 @@ enum dlend_slot_use { DLEND_SLOT_FREE, DLEND_SLOT_USED, DLEND_SLOT_QUARANTINED }
  * @kind: what it is used for
  * @ap: its aperture, which has to outlive the slot: whoever has a slot in a link's aperture keeps a
  *	reference on that link
- * @node, @use, @cookie, @age: private to the allocator (iommu/slots.c), for which offsets that are
- *	free or in quarantine are slots, too
+ * @node: private to the allocator (iommu/slots.c), for which offsets that are free or in quarantine
+ *	are slots, too
+ * @use: as @node
+ * @cookie: as @node
+ * @age: as @node
  *
  * Valid from dlend_slot_alloc() to dlend_slot_free().
  */
@@ -111,8 +114,9 @@ void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
 
 /**
  * struct dlend_pages - pages of RAM for a slot
- * @pages, @npages: the pages, and how many; physically contiguous ones are mapped together, so that
- *	the IOMMU can use large pages
+ * @pages: the pages; physically contiguous ones are mapped together, so that the IOMMU can use
+ *	large pages
+ * @npages: number of pages
  * @prot: DLEND_PROT_*: what the peer's device may do
  */
 struct dlend_pages {
@@ -136,8 +140,9 @@ int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pag
 
 /**
  * struct dlend_piece - a contiguous mapping in an aperture or a slot
- * @offset, @size: where, in bytes from the beginning of the aperture or slot (inside iommu/ the
- *	offset can be an IOVA: there the comments say so)
+ * @offset: where it begins, in bytes from the beginning of the aperture or slot (inside iommu/ this
+ *	can be an IOVA: there the comments say so)
+ * @size: bytes
  * @phys: physical address of a BAR or of RAM
  * @cap: size of the largest IOMMU page that may be used, 0 = any; dlend_slot_*() set it themselves
  * @prot: DLEND_PROT_*
@@ -202,13 +207,16 @@ struct dlend_aperture_stat dlend_aperture_stat(struct dlend_aperture *ap);
 struct dlend_notifier;
 
 /**
- * struct dlend_notifier_ops - called for changes in a notifier's part, with the aperture's lock
- * held
+ * struct dlend_notifier_ops - functions of a notifier's user, called for changes in the part
  * @map: @piece has been mapped, @at bytes from the beginning of the part. Return: 0; or -errno, and
- *	nothing of @piece is reached through the notifier: the mapping is undone. NULL: new mappings
- *	are not reported
- * @unmap: @size bytes from @at on are being unmapped: when this returns, the notifier's user does
- *	not reach them any more. Must not wait. May be called for bytes where nothing is mapped
+ *	the user reaches nothing of @piece: then the aperture undoes the new mapping, or does not
+ *	begin the mirror. NULL: new mappings are not reported
+ * @unmap: @size bytes from @at on are being unmapped: when this returns, the user does not reach
+ *	them any more. May be called for bytes where nothing is mapped. Must not wait for a peer or
+ *	for user space
+ *
+ * Both are called in process context, and may sleep. The aperture's lock is held, so they must not
+ * call functions that take it.
  */
 struct dlend_notifier_ops {
 	int (*map)(struct dlend_notifier *notifier, u64 at, const struct dlend_piece *piece);
@@ -216,12 +224,15 @@ struct dlend_notifier_ops {
 };
 
 /**
- * struct dlend_notifier - says when a part of an aperture changes, to code that reaches that part
- *	without the aperture's IOMMU domain in between
+ * struct dlend_notifier - tells its user when mappings in a part of an aperture change
  * @node: in the aperture's list; under the aperture's lock
- * @offset, @size: the part, in bytes; do not change while the notifier is registered, except those
- *	of a mirror that grows or shrinks (under the aperture's lock)
- * @ops: called for changes in that part
+ * @offset: where the part begins, in bytes; does not change while the notifier is registered
+ * @size: bytes of the part; does not change either, except for a mirror, which grows and shrinks
+ *	(under the aperture's lock)
+ * @ops: functions of the user
+ *
+ * A user is code that reaches the part without the aperture's IOMMU domain in between (on the loop
+ * there is none), or that maps pages in that domain itself (raw slots).
  */
 struct dlend_notifier {
 	struct list_head node;
@@ -312,17 +323,20 @@ static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_
 
 /**
  * struct dlend_dma_range - a range of IOVAs, and what it is mapped to
- * @iova, @size: the range, whole pages
+ * @iova: first address of the range, page aligned
+ * @size: bytes, page multiple
  * @prot: DLEND_PROT_*
  * @mmio: the target is a BAR or a window, not RAM
  * @phys: physical address of the target, if @ap is NULL
- * @hole, @hole_end: offsets in the range; nothing is mapped from @hole up to @hole_end (exclusive).
- *	No hole if @hole_end <= @hole
- * @ap, @offset: not NULL: the range is a mirror: it always has the mappings that the aperture @ap
- *	of this node has from @offset on
- * @thing, @part: identify the target: an equal range of another owner with the same two numbers has
- *	the same target, even if it leads there by another way. Both 0: the guest's memory, of which
- *	there is one at each address
+ * @hole: offset in the range: nothing is mapped from here up to @hole_end
+ * @hole_end: offset in the range, exclusive; there is no hole if @hole_end <= @hole
+ * @ap: not NULL: the range is a mirror: it always has the mappings that this aperture of this node
+ *	has from @offset on
+ * @offset: of a mirror: offset in @ap
+ * @thing: identifies the target, together with @part: an equal range of another owner with the same
+ *	two numbers has the same target, even if it leads there by another way. Both 0: the guest's
+ *	memory, of which there is one at each address
+ * @part: see @thing
  */
 struct dlend_dma_range {
 	u64 iova, size;
