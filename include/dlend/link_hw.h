@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The hardware that joins two nodes, for the link core.  ntb/client.c implements this for the
- * kernel's NTB API, and ntb/loop.c for a node that is its own peer.
+ * The hardware that joins two nodes, for the *link core*: the files of ntb/ that make a link of it.
+ * Two files implement the hardware: ntb/client.c by the kernel's NTB API, and ntb/loop.c, by memory
+ * and function calls, for a node that is its own peer (the loop).
  */
 #ifndef DLEND_LINK_HW_H
 #define DLEND_LINK_HW_H
@@ -16,38 +17,50 @@ struct dlend_link_hw;
 struct dlend_requesters;
 
 /**
- * struct dlend_link_hw_ops - hardware of a link
- * @type: one word for sysfs
- * @spad_read: read one of this node's scratchpads, which the peer writes. Not an access across the
- *	link. Process context
- * @spad_write: write one of the peer's scratchpads. Lost while the hardware's link is down. Process
- *	context
- * @db_ring: set doorbell bits at the peer. Any context, after all writes through the window
- * @db_read: get this node's doorbell bits that are set. Any context
- * @db_clear: clear doorbell bits of this node. Any context
- * @db_mask: mask (@masked) or unmask doorbell interrupts of this node. Any context
+ * struct dlend_link_hw_ops - functions of a link's hardware
+ * @type: kind of hardware, one word, for sysfs
+ * @spad_read: read scratchpad @index (&enum dlend_spad) of this node, which the peer writes. Not an
+ *	access across the link
+ * @spad_write: write @value to scratchpad @index of the peer. The write is lost while the
+ *	hardware's link is down
+ * @db_ring: set doorbell bits @bits at the peer. The caller has ordered its writes through the
+ *	window before this call, by wmb(). On the loop this calls dlend_link_doorbell(), unless the
+ *	bits are masked
+ * @db_read: get this node's doorbell bits that are set, masked or not. When it returns, an earlier
+ *	@db_clear has taken effect
+ * @db_clear: clear doorbell bits @bits of this node
+ * @db_mask: mask (@masked) or unmask doorbell interrupts of this node. If a bit is set while it is
+ *	masked, an interrupt need not follow when it is unmasked
  * @inbound: get the size of the window by which the peer reaches this node, and the alignment that
- *	its translation needs, in bytes. -ENOTCONN while the hardware's link is down. Process
- *	context
- * @set_trans: set the translation of that window to @base to @base + @size - 1, IOVAs of dma_dev.
- *	0; -ENOTCONN, -EAGAIN: not yet; or -errno. Process context. NULL: there is no window
+ *	the window's translation needs, both in bytes. Called only while the hardware's link is up:
+ *	some NTBs do not know their windows before. Return: 0; -ENODEV no window is found
+ * @set_trans: set the translation of the window of @inbound: it leads to @size bytes from @base on,
+ *	IOVAs of &dlend_link_hw.dma_dev. Return: 0; -ENOTCONN or -EAGAIN the hardware is not
+ *	connected yet, so the bring-up calls this again later; or another -errno. NULL: there is no
+ *	window (the loop)
  * @clear_trans: clear that translation: when this returns, the peer's window reaches nothing of
- *	this node any more. Process context. NULL, as @set_trans
- * @spare_set: set the translation of a second window to @size bytes from @base on, IOVAs of
- *	dma_dev;
- *	@offset: (out) where they begin in the window. NULL or -ENODEV: there is no second window;
- *	-ENOSPC it is too small for its alignment. Process context
- * @spare_clear: clear the translation of the second window. Process context
- * @set_requesters: let requests with these requester IDs, and of this host's processors, pass to
- *	the peer, and no others. The caller calls this again after a reset of the hardware. NULL:
- *	the hardware lets all requests pass. On an error nothing has changed: -ENOSPC its table is
- *	too small; -EIO it refuses; -EAGAIN try again; -ENODEV it does not answer. Process context
- * @requesters_free: get how many more requester IDs the table has room for; -ENODATA there is no
- *	table, all requests pass; -ENODEV the hardware does not answer. NULL, as @set_requesters.
- *	Process context
- * @link_is_up: is the hardware's own link up? NULL: it always is. Process context
- * @link_enable: let the hardware's own link come up, or (@on false) take it down. Process context.
- *	NULL: nothing has to be done
+ *	this node any more. NULL if @set_trans is
+ * @spare_set: set the translation of a second window by which the peer reaches this node: it leads
+ *	to @size bytes from @base on, addresses as dma_dev would write to them. @offset is set to
+ *	where these bytes begin in the window. Return: 0; -ENODEV there is no second window; -ENOSPC
+ *	it is too small, with its alignment; or another -errno. NULL: there is no second window
+ * @spare_clear: clear the translation of the second window. NULL if @spare_set is
+ * @set_requesters: let requests with the requester IDs in @these, and of this host's processors,
+ *	pass to the peer, and no others, as dlend_link_set_requesters() says. A reset of the
+ *	hardware may undo this; then a new session begins, and this is called again. Return: 0, also
+ *	if the hardware lets all requests pass. On an error nothing has changed: -ENOSPC the
+ *	hardware's table is too small; -EIO the hardware refuses; -EAGAIN the peer is changing the
+ *	table now; -ENODEV the hardware does not answer. NULL: all requests pass
+ * @requesters_free: get how many more requester IDs the hardware's table has room for. Return: that
+ *	number; -ENODATA there is no table, and all requests pass; -ENODEV the hardware does not
+ *	answer. NULL if @set_requesters is
+ * @link_is_up: is the hardware's own link up? NULL: it always is
+ * @link_enable: let the hardware's own link come up, or (@on false) take it down. Errors are not
+ *	reported: @link_is_up says whether the link has come up. NULL: nothing has to be done
+ *
+ * The db_*() ops may be called in any context, also with spinlocks held, and by several processors
+ * at the same time. All others are called in process context, under the link's state_lock
+ * (ntb/link.h), and may sleep.
  */
 struct dlend_link_hw_ops {
 	const char *type;
@@ -69,15 +82,22 @@ struct dlend_link_hw_ops {
 };
 
 /**
- * struct dlend_link_hw - the hardware of one link; does not change until dlend_link_remove()
- * returns
- * @ops: see above
- * @window, @window_size: window by which this node reaches the peer: physical address, bytes. Size
- *	0: the peer is this node, and there is one aperture for both
- * @spare, @spare_size: the second such window, for direct interrupts; size 0: there is none
- * @dma_dev: device whose IOMMU domain translates the peer's accesses; NULL: the peer is this node
- * @shares_domain: the driver of @dma_dev does DMA itself, so its DMA API domain stays attached, and
- *	the aperture is made in that domain
+ * struct dlend_link_hw - the hardware of one link
+ * @ops: functions of the hardware
+ * @window: physical address in this host of the window by which this node reaches the peer
+ * @window_size: bytes of @window; 0: this is the loop: the peer is this node, and the link's only
+ *	aperture is the peer's aperture, too
+ * @spare: physical address of a second window by which this node reaches the peer: this node's
+ *	devices send direct interrupts through it. (dlend_link_hw_ops.spare_set is about the window
+ *	of the other direction, for direct interrupts to this node.)
+ * @spare_size: bytes of @spare; 0: there is none
+ * @dma_dev: device whose IOMMU domain translates the peer's accesses: the NTB's function; NULL on
+ *	the loop
+ * @shares_domain: true: the driver of @dma_dev does DMA itself, so the aperture is made in the DMA
+ *	API's domain (dlend_aperture_create(), @shared)
+ *
+ * Implementations embed it in a structure of their own, in which their ops find what else they
+ * need. No member changes from dlend_link_add() until dlend_link_remove() has returned.
  */
 struct dlend_link_hw {
 	const struct dlend_link_hw_ops *ops;
@@ -89,44 +109,55 @@ struct dlend_link_hw {
 	bool shares_domain;
 };
 
-/* Bits of the doorbells that a link uses. */
+/* Doorbell bits that a link uses, in both directions (dlend/proto.h). */
 #define DLEND_LINK_DOORBELLS	(BIT_ULL(DLEND_DB_MSG) | BIT_ULL(DLEND_DB_IRQ))
 
 /**
  * dlend_link_add - make a new link, and start its bring-up
- * @parent: device of the hardware: the link has its name in /sys/class/dlend_link; NULL: the link
- *	has the name @hw->ops->type
- * @hw: (in) hardware; kept until dlend_link_remove()
+ * @parent: device of the hardware, under which the link's device is made; the link has that
+ *	device's name, in /sys/class/dlend_link. NULL: there is none, and the link's name is
+ *	@hw->ops->type
+ * @hw: (in) hardware; the caller keeps it until dlend_link_remove() has returned
  *
- * Ops may be called before this returns.
- * Context: process, may sleep. Return: link, until dlend_link_remove(); or ERR_PTR.
+ * Ops may be called before this returns. The bring-up goes on in a work item.
+ * Context: process, may sleep; takes dlend_links_lock and state_lock (ntb/link.h).
+ * Return: link; the caller has a reference, which dlend_link_remove() drops. ERR_PTR: -ENOMEM; or
+ * the error of device_add().
  */
 struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *hw);
 
 /**
  * dlend_link_remove - end a link, because its hardware goes away
- * @link: from dlend_link_add(). The caller guarantees that neither dlend_link_queue_step() nor
- *	dlend_link_doorbell() is called for it any more
+ * @link: from dlend_link_add(). The caller guarantees that it has stopped the hardware's events:
+ *	it calls neither dlend_link_queue_step() nor dlend_link_doorbell() for the link any more
  *
  * When this returns, link_down() of every user has returned, and no op is called any more. The link
  * itself stays until its last reference is dropped.
- * Context: process, may sleep; waits for message handlers that run.
+ * Context: process, may sleep; waits for link_down() and for message handlers that run, so it must
+ * not be called by these; takes state_lock, dlend_users_lock and dlend_links_lock (ntb/link.h).
  */
 void dlend_link_remove(struct dlend_link *link);
 
 /**
- * dlend_link_queue_step - queue a step of the bring-up (state_work), as something has changed
- * @link: link; if its hardware is gone, nothing happens
+ * dlend_link_queue_step - have the bring-up look at the link now, not only at its next time
+ * @link: link, to which the caller has a reference. Nothing happens once dlend_link_remove() has
+ *	begun to end the use of the hardware
  *
+ * To be called when something has changed that the bring-up depends on: for example, the hardware's
+ * link has gone up or down. Queues state_work (ntb/session.c).
  * Context: any, hard interrupt too.
  */
 void dlend_link_queue_step(struct dlend_link *link);
 
 /**
- * dlend_link_doorbell - handle a doorbell interrupt: look at this node's doorbell bits
- * @link: link
+ * dlend_link_doorbell - handle a doorbell interrupt: read, clear and handle the bits
+ * @link: link; dlend_link_remove() was not called
  *
- * Context: any, hard interrupt too; calls fire() of interrupt sinks.
+ * For DLEND_DB_IRQ this delivers interrupts: it calls fire() of interrupt sinks
+ * (dlend_irq_sink_open()), with interrupts off. For DLEND_DB_MSG it queues work. If there is too
+ * much to do for an interrupt handler, it masks the doorbells, and a work item goes on.
+ * Context: any, hard interrupt too, on several processors at the same time; takes irq_lock
+ * (ntb/link.h).
  */
 void dlend_link_doorbell(struct dlend_link *link);
 
