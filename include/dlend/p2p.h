@@ -171,8 +171,8 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
  * device. Edges by other routes stay: lenders end these with the lease.
  *
  * The caller calls this before it sends RETURN for the lease, because nothing must reach the device
- * under its next lease. As long as dlend_p2p_publish() has not said that this lease is over, the
- * worker may open another slot, also after this.
+ * under its next lease. It must have said before that this lease is over (dlend_p2p_publish(),
+ * dlend_p2p_leave()): then the worker opens no other slot after this.
  *
  * Context: process, may sleep, waits for no peer; takes dlend_p2p_lock, and inside it locks of
  * apertures.
