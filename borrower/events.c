@@ -313,7 +313,7 @@ static int dlend_event_message(struct dlend_link *link, const struct dlend_msg *
 	case DLEND_MSG_PLACE:
 		/* It is about the peer's NTB that leads to that node, not about an offer. */
 		if (place->node) {
-			dlend_p2p_note_end(link, &addr, place);
+			dlend_p2p_note_ntb(link, &addr, place);
 			return 0;
 		}
 		fallthrough;

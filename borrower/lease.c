@@ -179,7 +179,7 @@ static void dlend_lease_give_back(struct dlend_lease *lease)
 	int ret;
 
 	/* Peer-to-peer through this node must not reach the device under its next lease. */
-	dlend_p2p_fence(&lease->addr, lease->epoch);
+	dlend_p2p_close_slots(&lease->addr, lease->epoch);
 	if (lease->claim && lease->claim->ops->returning)
 		lease->claim->ops->returning(lease->claim, lease);
 	do {
@@ -362,7 +362,7 @@ static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 	int ret;
 
 	p = dlend_msg_init(&req, type, &lease->addr, 0, sizeof(*p));
-	dlend_irq_sink_tell(lease->sink, p);
+	dlend_irq_sink_fill(lease->sink, p);
 	memcpy(p->vm, lease->claim->vm, sizeof(p->vm));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
 	memcpy(&lease->grant, reply.payload, sizeof(lease->grant));

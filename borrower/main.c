@@ -25,13 +25,13 @@ static BUS_ATTR_RO(neighbours);
 
 static ssize_t ntb_places_show(const struct bus_type *bus, char *buf)
 {
-	return dlend_bridge_ends_emit(buf, false);
+	return dlend_p2p_emit_ntbs(buf, false);
 }
 static BUS_ATTR_RO(ntb_places);
 
 static ssize_t ntb_roots_show(const struct bus_type *bus, char *buf)
 {
-	return dlend_bridge_ends_emit(buf, true);
+	return dlend_p2p_emit_ntbs(buf, true);
 }
 static BUS_ATTR_RO(ntb_roots);
 
@@ -127,7 +127,7 @@ static ssize_t dlend_bus_emit_place(struct device *dev, char *buf,
 
 static ssize_t place_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return dlend_bus_emit_place(dev, buf, dlend_bridges_emit);
+	return dlend_bus_emit_place(dev, buf, dlend_p2p_emit_place);
 }
 static DEVICE_ATTR_RO(place);
 
@@ -230,7 +230,7 @@ DLEND_EXPORT(dlend_cfg_write);
 DLEND_EXPORT(dlend_cfg_load);
 DLEND_EXPORT(dlend_clique_known);
 DLEND_EXPORT(dlend_p2p_clique);
-DLEND_EXPORT(dlend_p2p_claim);
+DLEND_EXPORT(dlend_p2p_clique_rival);
 DLEND_EXPORT(dlend_p2p_doubt);
 DLEND_EXPORT(dlend_p2p_doubt_text);
 

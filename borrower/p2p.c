@@ -32,13 +32,12 @@
  *
  * An edge may lead through this node: then it has a slot in the aperture towards the source's
  * lender, mapped to the part of the window that leads to the target's BAR.  What is behind that
- * part depends on the target's lease.  So dlend_p2p_fence() unmaps the slot before that lease, or
- * the source's, is returned, and when a session has ended.  (It waits for no peer, as a fence of a
- * lender does.)
+ * part depends on the target's lease.  So dlend_p2p_close_slots() unmaps the slot before that
+ * lease, or the source's, is returned, and when a session has ended.  It waits for no peer.
  *
  * Edges: only the worker makes, frees and writes them, so it may read them without dlend_p2p_lock.
- * But dlend_p2p_note_lost() sets @lost, and dlend_p2p_fence() changes @slot and @cookie: the worker
- * uses these under dlend_p2p_lock.  It also takes the lock to write what sysfs shows.
+ * But dlend_p2p_note_lost() sets @lost, and dlend_p2p_close_slots() changes @slot and @cookie: the
+ * worker uses these under dlend_p2p_lock.  It also takes the lock to write what sysfs shows.
  */
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -125,7 +124,7 @@ static struct dlend_p2p_peer *dlend_p2p_peer_get(struct dlend_link *link)
 	return peer;
 }
 
-void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
+void dlend_p2p_note_ntb(struct dlend_link *link, const struct dlend_addr *addr,
 			const struct dlend_p_place *place)
 {
 	struct dlend_p2p_peer *peer;
@@ -188,7 +187,7 @@ static int dlend_bridge_emit_bdf(char *buf, int at, u32 domain, u16 bdf)
 			     bdf & 7);
 }
 
-int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place)
+int dlend_p2p_emit_place(char *buf, int at, const struct dlend_p_place *place)
 {
 	static const char * const kind[DLEND_BRIDGE_KINDS] = {
 		[DLEND_BRIDGE_ROOT] = "root",
@@ -224,7 +223,7 @@ int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place)
 	return dlend_root_emit(buf, at, &root);
 }
 
-/* A line about an NTB. @root: as @roots of dlend_bridge_ends_emit(). Return: bytes written. */
+/* A line about an NTB. @root: as @roots of dlend_p2p_emit_ntbs(). Return: bytes written. */
 static int dlend_bridge_end_emit(char *buf, int from, const struct dlend_bridge_end *end,
 				 bool root)
 {
@@ -237,12 +236,12 @@ static int dlend_bridge_end_emit(char *buf, int from, const struct dlend_bridge_
 		at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(end->place.domain),
 					    end->addr.bdf);
 		at += sysfs_emit_at(buf, at, " ");
-		at += dlend_bridges_emit(buf, at, &end->place);
+		at += dlend_p2p_emit_place(buf, at, &end->place);
 	}
 	return at + sysfs_emit_at(buf, at, "\n") - from;
 }
 
-ssize_t dlend_bridge_ends_emit(char *buf, bool roots)
+ssize_t dlend_p2p_emit_ntbs(char *buf, bool roots)
 {
 	struct dlend_p2p_peer *peer;
 	unsigned int i;
@@ -517,7 +516,7 @@ static int dlend_p2p_emit_doubt(const struct dlend_p2p_user *user, unsigned int 
 	 * No doubt now, but two cliques: there was one earlier, or an administrator has set them.
 	 */
 	if (!*text && mine->clique >= 0 && other->clique >= 0 && mine->clique != other->clique)
-		snprintf(text, sizeof(text), "%s", DLEND_P2P_NO_DOUBT);
+		snprintf(text, sizeof(text), "%s", DLEND_P2P_OTHER_CLIQUE);
 	if (!*text)
 		return 0;
 	return sysfs_emit_at(buf, at, "%s %s\n", dlend_addr_name(&other->addr, name), text);
@@ -630,7 +629,7 @@ struct dlend_edge_end {
  * @logged: the failure to map @want is in the log
  * @ap: this node's aperture towards the source's lender, if the edge leads through this node; else
  *	NULL. Not cleared when the slot is closed
- * @slot: a slot in @ap; NULL: none, or dlend_p2p_fence() has closed it. Under dlend_p2p_lock
+ * @slot: a slot in @ap; NULL: none, or dlend_p2p_close_slots() has closed it. Under dlend_p2p_lock
  * @cookie: of the closed slot, whose offsets are in quarantine; 0: none. Under dlend_p2p_lock
  * @err: -errno of the last try to map; -ECONNRESET: the edge was lost; 0: none has failed
  * @retry_at: time of the next try, in jiffies
@@ -681,7 +680,7 @@ static void dlend_edge_close_slot(struct dlend_edge *e)
 	e->slot = NULL;
 }
 
-void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch)
+void dlend_p2p_close_slots(const struct dlend_addr *addr, u32 epoch)
 {
 	struct dlend_edge *e;
 
@@ -691,7 +690,7 @@ void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch)
 		    (dlend_addr_same(&e->t.addr, addr) && e->t.epoch == epoch))
 			dlend_edge_close_slot(e);
 }
-DLEND_EXPORT(dlend_p2p_fence);
+DLEND_EXPORT(dlend_p2p_close_slots);
 
 /*
  * Map a slot of the aperture towards the source's lender to the target's BAR, for a route through
@@ -707,7 +706,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 
 	guard(mutex)(&dlend_p2p_lock);
 	target = dlend_edge_end_member(&e->t);
-	/* If the target's lease ends after this lock, dlend_p2p_fence() finds the slot. */
+	/* If the target's lease ends after this lock, dlend_p2p_close_slots() finds the slot. */
 	if (!target || !dlend_session_live(&e->s.ref))
 		return -ENOTCONN;
 	phys = target->bar_phys[e->bar];

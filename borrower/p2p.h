@@ -25,7 +25,7 @@
 #include "p2p_plan.h"
 
 /**
- * dlend_bridges_emit - print the bridges above a function, from the root bus on
+ * dlend_p2p_emit_place - print the bridges above a function, from the root bus on
  * @buf: (out) a page of sysfs: "BDF,KIND" or "BDF,KIND,acs" for each bridge, with spaces between
  *	them, without a new line
  * @at: (in) offset in @buf where the text begins
@@ -34,20 +34,20 @@
  * Context: any; the caller keeps @place from changing.
  * Return: bytes written.
  */
-int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
+int dlend_p2p_emit_place(char *buf, int at, const struct dlend_p_place *place);
 
 /**
- * dlend_bridge_ends_emit - print the NTBs of peers whose places these have sent, a line each
+ * dlend_p2p_emit_ntbs - print the NTBs of peers whose places these have sent, a line each
  * @buf: (out) a page of sysfs: "NODE TO BDF BRIDGES" or "NODE TO ROOT": the NTB of node NODE that
  *	leads to node TO
  * @roots: (in) true: ROOT, as dlend_place_emit_root(); false: BDF of the NTB, and BRIDGES, as
- *	dlend_bridges_emit()
+ *	dlend_p2p_emit_place()
  *
  * Lines that do not fit into the page are left out.
  * Context: process, may sleep; takes dlend_p2p_lock.
  * Return: bytes written.
  */
-ssize_t dlend_bridge_ends_emit(char *buf, bool roots);
+ssize_t dlend_p2p_emit_ntbs(char *buf, bool roots);
 
 /**
  * dlend_place_emit_root - print where a function joins the root complex of its host
@@ -85,7 +85,7 @@ extern struct mutex dlend_p2p_lock;
 void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p);
 
 /**
- * dlend_p2p_note_end - note the place of one of a peer's NTBs (DLEND_MSG_PLACE)
+ * dlend_p2p_note_ntb - note the place of one of a peer's NTBs (DLEND_MSG_PLACE)
  * @link: (in) link to that peer; reference: as for dlend_p2p_note_peers()
  * @addr: (in) address of the NTB's function, whose lender is the peer; checked by the caller
  * @place: (in) payload of the message, whose fields the link has checked: place of the NTB, and in
@@ -97,7 +97,7 @@ void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p
  *
  * Context: process, may sleep; takes dlend_p2p_lock.
  */
-void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
+void dlend_p2p_note_ntb(struct dlend_link *link, const struct dlend_addr *addr,
 			const struct dlend_p_place *place);
 
 /**

@@ -481,8 +481,8 @@ int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_de
 	return empty;
 }
 
-int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		    unsigned int n, unsigned int of, unsigned int after)
+int dlend_p2p_clique_rival(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+			   unsigned int n, unsigned int of, unsigned int after)
 {
 	for (unsigned int i = after; i < n && dev[of].clique >= 0; i++)
 		if (i != of && dev[i].clique == dev[of].clique &&

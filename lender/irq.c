@@ -259,7 +259,7 @@ static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 	};
 	int ret;
 
-	ret = dlend_link_interrupts(fn->group->link, le64_to_cpu(p->page), &r.phys);
+	ret = dlend_link_irq_phys(fn->group->link, le64_to_cpu(p->page), &r.phys);
 	if (ret)
 		return ret;
 	ret = dlend_domain_map(fn->group->domain, &fn->irq.owner, &r);

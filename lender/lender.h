@@ -43,7 +43,7 @@ void lend_irq_close(struct lend_fn *fn);
  *	(dlend_msg_check()) that @mode can have so many
  * @direct: (in) page of the link's second window to which the device itself writes its MSIs; not
  *	trusted, the caller has checked its form.  NULL: handlers in this host take the interrupts
- * @message: (in) @count messages, one for each vector, from dlend_link_messages(); not read if
+ * @message: (in) @count messages, one for each vector, from dlend_link_msi_targets(); not read if
  *	@direct is NULL
  *
  * Context: process, group lock; waits for handlers, and for no peer.

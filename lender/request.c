@@ -652,7 +652,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, 
 	message = kvcalloc(count, sizeof(*message), GFP_KERNEL);
 	if (!message)
 		return -ENOMEM;
-	ret = dlend_link_messages(link, le64_to_cpu(p->table), count, message);
+	ret = dlend_link_msi_targets(link, le64_to_cpu(p->table), count, message);
 	if (!ret)
 		ret = lend_lease_enter(fn, link, epoch);
 	if (!ret) {

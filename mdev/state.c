@@ -276,7 +276,7 @@ static void dlend_ended_revoke(struct dlend_lease *lease)
 	if (!dlend_lease_lost(lease))
 		return;
 	dlend_memory_link_down(dlend_vdev_memory(lease));
-	dlend_p2p_fence(&lease->addr, lease->epoch);
+	dlend_p2p_close_slots(&lease->addr, lease->epoch);
 }
 
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)

@@ -110,8 +110,8 @@ static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_
 	char doubt[DLEND_P2P_DOUBT_LEN];
 	int other = -1;
 
-	while ((other = dlend_p2p_claim(&user->fabric, user->dev, user->n, user->of,
-					other + 1)) >= 0)
+	while ((other = dlend_p2p_clique_rival(&user->fabric, user->dev, user->n, user->of,
+					       other + 1)) >= 0)
 		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but %s: the guest's driver may try it in vain; set another clique\n",
 			 user->dev[user->of].clique, dev_name(user->member[other]->owner),
 			 dlend_vdev_doubt(user, other, doubt));
@@ -128,7 +128,8 @@ static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_u
 		if (i != user->of && user->dev[i].clique >= 0 && user->dev[i].clique != mine)
 			dev_info(dlend_vdev_dev(v), "clique %d, not %d of %s: %s\n", mine,
 				 user->dev[i].clique, dev_name(user->member[i]->owner),
-				 *dlend_vdev_doubt(user, i, doubt) ? doubt : DLEND_P2P_NO_DOUBT);
+				 *dlend_vdev_doubt(user, i, doubt) ? doubt :
+								     DLEND_P2P_OTHER_CLIQUE);
 }
 
 /*

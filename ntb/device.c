@@ -289,11 +289,11 @@ static bool dlend_links_asleep;
 
 static int dlend_link_sleep(struct dlend_link *link, void *on)
 {
-	dlend_session_sleep(link, *(bool *)on);
+	dlend_session_suspend(link, *(bool *)on);
 	return 0;
 }
 
-void dlend_links_sleep(bool on)
+void dlend_links_suspend(bool on)
 {
 	WRITE_ONCE(dlend_links_asleep, on);
 	dlend_links_each(false, dlend_link_sleep, &on);
@@ -338,7 +338,7 @@ struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *h
 	debugfs_create_file(dlend_link_name(link), 0444, dlend_debugfs_links, link,
 			    &dlend_debugfs_link_fops);
 	dlend_link_register(link);
-	/* Now dlend_links_sleep() finds the link; an earlier call has set the flag. */
+	/* Now dlend_links_suspend() finds the link; an earlier call has set the flag. */
 	dlend_session_open(link, READ_ONCE(dlend_links_asleep));
 	return link;
 }

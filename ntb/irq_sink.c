@@ -177,12 +177,12 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 }
 DLEND_EXPORT(dlend_irq_sink_close);
 
-void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p)
+void dlend_irq_sink_fill(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p)
 {
 	p->irq_offset = cpu_to_le64(sink->slot->offset);
 	p->irq_handle = cpu_to_le32(sink->handle);
 }
-DLEND_EXPORT(dlend_irq_sink_tell);
+DLEND_EXPORT(dlend_irq_sink_fill);
 
 /* Doorbells */
 

@@ -178,8 +178,8 @@ static int dlend_link_read_messages(const struct dlend_session_ref *in,
 	return 0;
 }
 
-int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
-			struct dlend_p_message *message)
+int dlend_link_msi_targets(struct dlend_link *link, u64 table, u32 count,
+			   struct dlend_p_message *message)
 {
 	struct dlend_session_ref in = dlend_session_hold(link);
 	struct dlend_p_message __iomem *from;
@@ -196,7 +196,7 @@ int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
 	dlend_session_drop(&in);
 	return err;
 }
-DLEND_EXPORT(dlend_link_messages);
+DLEND_EXPORT(dlend_link_msi_targets);
 
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle)
 {

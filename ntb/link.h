@@ -708,7 +708,7 @@ void dlend_session_init(struct dlend_link *link);
 void dlend_session_open(struct dlend_link *link, bool asleep);
 
 /**
- * dlend_session_sleep - end the session, as the host goes to sleep or down; or begin sessions again
+ * dlend_session_suspend - end the session, as the host sleeps or goes down; or begin sessions again
  * @link: link
  * @on: (in) true: when this returns, the session is over, link_down() of all users has returned,
  *	and no new session begins; false: sessions begin again
@@ -717,7 +717,7 @@ void dlend_session_open(struct dlend_link *link, bool asleep);
  * again.
  * Context: process, may sleep; takes state_lock.
  */
-void dlend_session_sleep(struct dlend_link *link, bool on);
+void dlend_session_suspend(struct dlend_link *link, bool on);
 
 /**
  * dlend_session_remove - end all use of a link's hardware, which goes away
@@ -735,12 +735,12 @@ void dlend_session_remove(struct dlend_link *link);
 extern const struct class dlend_link_class;
 
 /**
- * dlend_links_sleep - end the sessions of all links for a sleep or shutdown, or begin them again
+ * dlend_links_suspend - end the sessions of all links for a sleep or shutdown, or begin them again
  * @on: (in) true: no link is up, nor comes up, when this returns; false: they come up again
  *
  * Context: process, may sleep.
  */
-void dlend_links_sleep(bool on);
+void dlend_links_suspend(bool on);
 
 /** dlend_debugfs_init - make debugfs' directories dlend and dlend/links. Context: process. */
 void dlend_debugfs_init(void);

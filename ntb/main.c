@@ -81,7 +81,7 @@ static int dlend_pm_prepare(void)
 	if (err)
 		dlend_users_call(dlend_pm_resume_user, &slept);
 	else
-		dlend_links_sleep(true);	/* end all sessions, begin none */
+		dlend_links_suspend(true);	/* end all sessions, begin none */
 	return err;
 }
 
@@ -90,7 +90,7 @@ static void dlend_pm_resume(void)
 {
 	bool slept = true;
 
-	dlend_links_sleep(false);	/* sessions may begin again */
+	dlend_links_suspend(false);	/* sessions may begin again */
 	dlend_users_call(dlend_pm_resume_user, &slept);
 }
 
@@ -122,7 +122,7 @@ static struct notifier_block dlend_pm_notifier = {
 static int dlend_pm_reboot_event(struct notifier_block *self, unsigned long event, void *unused)
 {
 	dlend_users_call(dlend_pm_shut_down, NULL);
-	dlend_links_sleep(true);	/* for good: end all sessions, and clear translations */
+	dlend_links_suspend(true);	/* for good: end all sessions, and clear translations */
 	return NOTIFY_DONE;
 }
 

@@ -216,7 +216,7 @@ int dlend_link_set_requesters(struct dlend_link *link, struct dlend_requesters *
 }
 DLEND_EXPORT(dlend_link_set_requesters);
 
-int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
+int dlend_link_irq_phys(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {
 	guard(mutex)(&link->state_lock);
 	if (link->hw_gone || !link->hw->spare_size)
@@ -226,7 +226,7 @@ int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 	*phys = link->hw->spare + page;
 	return 0;
 }
-DLEND_EXPORT(dlend_link_interrupts);
+DLEND_EXPORT(dlend_link_irq_phys);
 
 /*
  * Make this node and its peer reach each other's control area.  Aperture, control area and mapping
@@ -790,7 +790,7 @@ void dlend_session_open(struct dlend_link *link, bool asleep)
 	dlend_link_queue_step(link);
 }
 
-void dlend_session_sleep(struct dlend_link *link, bool on)
+void dlend_session_suspend(struct dlend_link *link, bool on)
 {
 	mutex_lock(&link->state_lock);
 	if (!link->hw_gone && link->asleep != on) {

@@ -521,20 +521,20 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked);
 
 /**
- * dlend_irq_sink_tell - write into a BORROW message where the lender finds a sink
+ * dlend_irq_sink_fill - write into a BORROW message where the lender finds a sink
  * @sink: (in) sink
  * @p: (out) the message: irq_offset and irq_handle are set, the rest stays
  *
  * Context: any.
  */
-void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p);
+void dlend_irq_sink_fill(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p);
 
 /*
  * Direct interrupts, which need no processor of the lender: the device's own messages go through
  * the lender's second window to the borrower's interrupt remapping.  The borrower has a *set* of
  * vectors for each such device (struct dlend_irq_direct; a set of groups is another thing).  The
- * functions dlend_irq_direct_*() are for the borrower, dlend_link_interrupts() and
- * dlend_link_messages() for the lender.
+ * functions dlend_irq_direct_*() are for the borrower, dlend_link_irq_phys() and
+ * dlend_link_msi_targets() for the lender.
  */
 struct dlend_irq_direct;
 
@@ -649,7 +649,7 @@ unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vec
 void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked);
 
 /**
- * dlend_link_interrupts - on the lender: find where this node reaches the interrupts of the peer
+ * dlend_link_irq_phys - on the lender: find where this node reaches the interrupts of the peer
  * @link: link to the borrower, up or not
  * @page: (in) from struct dlend_p_direct (not trusted): byte offset in this node's second window
  * @phys: (out) physical address in this host: writes to the DLEND_DIRECT_SIZE bytes from there on
@@ -659,12 +659,12 @@ void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked);
  * Return: 0; -EOPNOTSUPP there is no second window, or the NTB's driver was unbound; -ERANGE the
  * DLEND_DIRECT_SIZE bytes from @page on are not all in the window.
  */
-int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys);
+int dlend_link_irq_phys(struct dlend_link *link, u64 page, phys_addr_t *phys);
 
 struct dlend_irq_source;
 
 /**
- * dlend_link_messages - on the lender: read which messages (MSI) the device has to write
+ * dlend_link_msi_targets - on the lender: read which messages (MSI) the device has to write
  * @link: link to the borrower
  * @table: (in) from struct dlend_p_direct (not trusted): byte offset in the borrower's aperture
  * @count: (in) how many; the caller guarantees that it is at most DLEND_MAX_VECTORS
@@ -678,8 +678,8 @@ struct dlend_irq_source;
  * session is over; -ENXIO an address reads as all ones; -ETIME the two seconds are over; -ENOMEM.
  * On an error @message may be written in part.
  */
-int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
-			struct dlend_p_message *message);
+int dlend_link_msi_targets(struct dlend_link *link, u64 table, u32 count,
+			   struct dlend_p_message *message);
 
 /**
  * dlend_irq_source_open - on the lender: make a source, for interrupts of a device to its borrower

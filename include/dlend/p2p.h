@@ -30,7 +30,7 @@ struct dlend_lease;
  * Text for people: why two devices have different cliques, although no obstacle between them is
  * known now (dlend_p2p_doubt() of dlend/p2p_plan.h returns DLEND_P2P_SURE).
  */
-#define DLEND_P2P_NO_DOUBT \
+#define DLEND_P2P_OTHER_CLIQUE \
 	"others of that clique are or were out of reach, or an administrator has set it so"
 
 /**
@@ -111,7 +111,7 @@ void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_
  *	not use it any more, and it may be freed or join again
  *
  * The worker has the lenders unmap what the device reaches, and what reaches the device; that may
- * happen after this has returned. If it must be cut off at once: dlend_p2p_fence().
+ * happen after this has returned. If it must be cut off at once: dlend_p2p_close_slots().
  *
  * Context: process, may sleep, waits for no peer; takes dlend_p2p_lock.
  */
@@ -152,7 +152,7 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
  * @m: (in) member; if it has not joined, nothing is printed
  * @buf: (out) a page of sysfs: a line "DEVICE REASON" for every other device of the user that @m
  *	may not reach, or that may not reach @m (dlend_p2p_doubt() of dlend/p2p_plan.h says why),
- *	and for every one that is in another clique (DLEND_P2P_NO_DOUBT)
+ *	and for every one that is in another clique (DLEND_P2P_OTHER_CLIQUE)
  *
  * Lines that do not fit into the page are left out.
  * Context: process, may sleep; locks as for dlend_p2p_join().
@@ -161,7 +161,7 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
 
 /**
- * dlend_p2p_fence - cut off all peer-to-peer of a device that leads through this node
+ * dlend_p2p_close_slots - cut off all peer-to-peer of a device that leads through this node
  * @addr: (in) the device, the source or the target of edges
  * @epoch: (in) number of its lease, which ends, or whose session is over; edges of its other leases
  *	stay
@@ -177,6 +177,6 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
  * Context: process, may sleep, waits for no peer; takes dlend_p2p_lock, and inside it locks of
  * apertures.
  */
-void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch);
+void dlend_p2p_close_slots(const struct dlend_addr *addr, u32 epoch);
 
 #endif

@@ -210,11 +210,11 @@ int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_de
 		     unsigned int n, unsigned int new, int max);
 
 /**
- * dlend_p2p_claim - find a device of @of's clique, between which and @of there is a doubt
+ * dlend_p2p_clique_rival - find a device of @of's clique, between which and @of there is a doubt
  *
  * Return: its index from @after on, or -1.
  */
-int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		    unsigned int n, unsigned int of, unsigned int after);
+int dlend_p2p_clique_rival(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+			   unsigned int n, unsigned int of, unsigned int after);
 
 #endif

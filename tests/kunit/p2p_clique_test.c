@@ -278,19 +278,19 @@ static void claims(struct kunit *test)
 		device(2, 1, 32 * MIB), device(3, 1, 16 * MIB), device(4, 1, 8 * MIB),
 	};
 
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), -1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 0, 0), -1);
 	dev[0].clique = 5;
 	dev[1].clique = 5;
 	dev[2].clique = 6;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), -1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 0, 0), -1);
 	dev[2].clique = 5;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), 2);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 3), -1);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 0), 0);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 1), 1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 0, 0), 2);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 0, 3), -1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 2, 0), 0);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 2, 1), 1);
 	/* What nobody allows is claimed as well. */
 	dev[1].p2p_domain = 0;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), 1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique_rival(&fabric, dev, 3, 0, 0), 1);
 }
 
 static struct kunit_case cases[] = {
