@@ -510,28 +510,21 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 /* Part, map, tell */
 
 /*
- * Return: 0: the build is complete, and members that lack new extents were made to build;
- * -EAGAIN: it is not.
+ * Other members whose lenders lack new extents build after this build: grown() was called for them
+ * before the first new page was pinned, or they become users by a build of their own.
+ * Return: 0: the build is complete; -EAGAIN: it is not.
  */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
-	bool grown = false, translated = dlend_search_translated(mem);
+	bool translated = dlend_search_translated(mem);
 	struct dlend_ram *ram = mem->ram;
-	int err = 0;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	/* No RAM: the VMM has not mapped any yet (iommufd), or is going to map it again. */
 	if (dlend_memory_disturbed(mem) || translated || !ram->pinned.chunks)
-		err = -EAGAIN;
-	else
-		mem->reason[0] = '\0';
-	/* If grown() was called for the other members, they build anyway after this build. */
-	if (!err && !mem->announced)
-		grown = dlend_map_others_due(mem);
-	mutex_unlock(&ram->lock);
-	if (grown)
-		dlend_members_grow(ram, mem);
-	return err;
+		return -EAGAIN;
+	mem->reason[0] = '\0';
+	return 0;
 }
 
 /* Was the extent in no DMA_MAP yet? */

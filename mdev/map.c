@@ -397,24 +397,6 @@ int dlend_map_tell(struct dlend_memory *mem)
 	       dlend_tell_all(mem->ram, mem->id, DLEND_CHANGE_NEW);
 }
 
-bool dlend_map_others_due(const struct dlend_memory *mem)
-{
-	const struct dlend_memory *other;
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_extent *extent;
-	u32 users = 0;
-	u64 gpa = 0;
-
-	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(other, ram)
-		if (other != mem && other->user)
-			users |= BIT(other->id);
-	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
-		if (users & ~extent->acks.members)
-			return true;
-	return false;
-}
-
 static void dlend_tell_work(struct work_struct *work)
 {
 	struct dlend_ram *ram = container_of(work, struct dlend_ram, tell_work);

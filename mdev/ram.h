@@ -676,14 +676,6 @@ int dlend_map_new(struct dlend_memory *mem);
 int dlend_map_tell(struct dlend_memory *mem);
 
 /**
- * dlend_map_others_due - has the lender of another member to map an extent that is new to it?
- * @mem: (in) member that has built
- *
- * Context: ram->lock held.
- */
-bool dlend_map_others_due(const struct dlend_memory *mem);
-
-/**
  * dlend_ram_map_kill - take extents out of the pin table and the aperture
  * @ram: (in, out) RAM
  * @match: (in) returns true for an extent that is to be taken out; NULL: all are
