@@ -7,8 +7,11 @@
  * slot's user has a reference on the domain.
  *
  * After a raw slot was cut, its user goes on to map and unmap.  These calls do not change the
- * aperture's domain any more, and return no error: some drivers, nvme for one, try again for ever
- * after an error.
+ * aperture's domain any more, only the record, and return no error: some drivers, nvme for one, try
+ * again for ever after an error.
+ *
+ * A record that is made at the cut (dlend_raw_domains.lazy) is made page by page: the page enters
+ * the record, and is unmapped in the aperture's domain, under one lock.
  */
 #include <linux/iommu.h>
 #include <linux/sizes.h>
@@ -40,23 +43,27 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
  * struct dlend_raw_slot - see dlend/raw_slot.h
  * @ap, @slot: aperture, and the slot there
  * @notifier: registered for all of the slot; its unmap() cuts the slot
- * @base: IOVA of the first byte
- * @domain: the aperture's IOMMU domain. The user has a reference on it (dlend_raw_domains.pg), as
- *	the user may flush earlier unmaps after a cut
+ * @base: IOVA of the first byte in the aperture's IOMMU domain
+ * @iova: IOVA of the first byte in the record
+ * @domain, @memory: that domain, and the record: see struct dlend_raw_domains. The user has
+ *	references on both, as it may flush earlier unmaps after a cut
+ * @lazy: the record is made by the cut, else when a page is mapped
  * @phase: how far the slot is cut; written under the aperture's lock, read under dlend_raw_srcu
- * @clearing: in phase DLEND_RAW_CUTTING, both the cut and the user unmap pages, under this lock
+ * @clearing: in phase DLEND_RAW_CUTTING, both the cut and the user unmap pages, under this lock. If
+ *	@lazy, it also guards the record
  */
 struct dlend_raw_slot {
 	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
 	struct dlend_notifier notifier;
-	u64 base;
-	struct iommu_domain *domain;
+	u64 base, iova;
+	struct iommu_domain *domain, *memory;
+	bool lazy;
 	enum dlend_raw_phase phase;
 	spinlock_t clearing;		/* see above */
 };
 
-int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap)
+int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap, bool lazy)
 {
 	struct dlend_paging *pg = dlend_aperture_paging(ap);
 	struct iommu_domain *memory;
@@ -69,7 +76,7 @@ int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap
 		return PTR_ERR(memory);
 	}
 	*d = (struct dlend_raw_domains) {
-		.pg = pg, .reach = pg->domain, .memory = memory,
+		.pg = pg, .reach = pg->domain, .memory = memory, .lazy = lazy,
 	};
 	return 0;
 }
@@ -84,27 +91,38 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d)
 }
 DLEND_EXPORT(dlend_raw_domains_put);
 
-/*
- * Unmap @iova to @end.  Parts may be unmapped already: in phase DLEND_RAW_CUTTING both the user and
- * the cut call this.
- */
-static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
+/* Unmap @iova to @end, of which parts may be unmapped already. */
+static void dlend_raw_unmap_rest(struct iommu_domain *domain, u64 iova, u64 end)
 {
-	struct iommu_domain *domain = raw->domain;
-	unsigned long flags;
 	size_t done;
 
-	spin_lock_irqsave(&raw->clearing, flags);
 	while (iova < end) {
 		done = iommu_iova_to_phys(domain, iova) ? iommu_unmap(domain, iova, end - iova) : 0;
 		/* For an unmapped address the IOMMU core does not say how large the hole is. */
 		iova += done ?: PAGE_SIZE;
 	}
-	spin_unlock_irqrestore(&raw->clearing, flags);
 }
 
-static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
+/*
+ * Record where the pages from @at to @end lead.  Under clearing.  Without memory for that, the DMA
+ * API warns when such a page is unmapped, and its IOVA stays in use; nothing reaches the page.
+ */
+static void dlend_raw_record(struct dlend_raw_slot *raw, u64 at, u64 end)
 {
+	phys_addr_t phys;
+
+	for (; at < end; at += PAGE_SIZE) {
+		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+		if (phys)
+			iommu_map(raw->memory, raw->iova + at, phys, PAGE_SIZE,
+				  IOMMU_READ | IOMMU_WRITE, GFP_ATOMIC);
+	}
+}
+
+/* In phase DLEND_RAW_CUTTING: unmap @at to @end. @cut: false: the user does that, so no record */
+static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end, bool cut)
+{
+	unsigned long flags;
 	u64 some, over;
 
 	/*
@@ -114,7 +132,11 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
 	for (; at < end; at += some) {
 		over = (raw->base + at) % DLEND_RAW_CLEAR_BYTES;
 		some = min(end - at, DLEND_RAW_CLEAR_BYTES - over);
-		dlend_raw_clear_some(raw, raw->base + at, raw->base + at + some);
+		spin_lock_irqsave(&raw->clearing, flags);
+		if (cut && raw->lazy)
+			dlend_raw_record(raw, at, at + some);
+		dlend_raw_unmap_rest(raw->domain, raw->base + at, raw->base + at + some);
+		spin_unlock_irqrestore(&raw->clearing, flags);
 	}
 }
 
@@ -132,7 +154,7 @@ static void dlend_raw_slot_lost(struct dlend_notifier *notifier, u64 at, u64 siz
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUTTING);
 	synchronize_srcu(&dlend_raw_srcu);
 	for (done = 0; done < end; done += DLEND_RAW_CLEAR_AT_ONCE) {
-		dlend_raw_clear(raw, done, min(end, done + DLEND_RAW_CLEAR_AT_ONCE));
+		dlend_raw_clear(raw, done, min(end, done + DLEND_RAW_CLEAR_AT_ONCE), true);
 		cond_resched();
 	}
 	/* Another slot may get the offsets before the user has flushed its unmapped pages. */
@@ -159,7 +181,7 @@ static struct dlend_slot *dlend_raw_slot_reserve(struct dlend_aperture *ap, u64 
 }
 
 struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
-					   struct dlend_aperture *ap, u64 size)
+					   struct dlend_aperture *ap, u64 iova, u64 size)
 {
 	struct dlend_raw_slot *raw = kzalloc_obj(*raw);
 	int err;
@@ -167,7 +189,10 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 	if (!raw)
 		return ERR_PTR(-ENOMEM);
 	raw->ap = ap;
+	raw->iova = iova;
 	raw->domain = d->reach;
+	raw->memory = d->memory;
+	raw->lazy = d->lazy;
 	spin_lock_init(&raw->clearing);
 	raw->slot = dlend_raw_slot_reserve(ap, size);
 	if (IS_ERR(raw->slot)) {
@@ -212,33 +237,92 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw)
 }
 DLEND_EXPORT(dlend_raw_slot_offset);
 
-int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
+/* In dlend_raw_srcu. */
+static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_piece *piece,
+				 gfp_t gfp)
 {
-	int err = 0, idx = srcu_read_lock(&dlend_raw_srcu), prot = IOMMU_CACHE;
+	bool open = READ_ONCE(raw->phase) == DLEND_RAW_OPEN;
+	u64 iova = raw->iova + piece->offset;
+	int prot = IOMMU_CACHE, err = 0;
 
+	if (!open || !raw->lazy)
+		err = iommu_map(raw->memory, iova, piece->phys, piece->size,
+				IOMMU_READ | IOMMU_WRITE, gfp);
+	if (err || !open)
+		return err;
 	if (piece->prot & DLEND_PROT_READ)
 		prot |= IOMMU_READ;
 	if (piece->prot & DLEND_PROT_WRITE)
 		prot |= IOMMU_WRITE;
+	err = iommu_map(raw->domain, raw->base + piece->offset, piece->phys, piece->size, prot,
+			gfp);
+	if (err && !raw->lazy)
+		iommu_unmap(raw->memory, iova, piece->size);
+	return err;
+}
+
+int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
+{
+	int idx = srcu_read_lock(&dlend_raw_srcu);
 	/* A cut waits for this: see DLEND_PAGING_GFP. */
-	if (READ_ONCE(raw->phase) == DLEND_RAW_OPEN)
-		err = iommu_map(raw->domain, raw->base + piece->offset, piece->phys, piece->size,
-				prot, gfp & ~(__GFP_IO | __GFP_FS));
+	int err = dlend_raw_slot_map_in(raw, piece, gfp & ~(__GFP_IO | __GFP_FS));
+
 	srcu_read_unlock(&dlend_raw_srcu, idx);
 	return err;
 }
 DLEND_EXPORT(dlend_raw_slot_map);
 
-void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
-			  struct iommu_iotlb_gather *gather)
+/* In dlend_raw_srcu. */
+static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t size,
+				      struct iommu_iotlb_gather *gather)
 {
-	int idx = srcu_read_lock(&dlend_raw_srcu);
 	enum dlend_raw_phase phase = READ_ONCE(raw->phase);
+	u64 iova = raw->iova + at;
+	size_t done = size;
 
 	if (phase == DLEND_RAW_OPEN)
-		iommu_unmap_fast(raw->domain, raw->base + at, size, gather);
+		done = iommu_unmap_fast(raw->domain, raw->base + at, size, gather);
 	else if (phase == DLEND_RAW_CUTTING)
-		dlend_raw_clear(raw, at, at + size);
+		dlend_raw_clear(raw, at, at + size, false);
+	if (!raw->lazy)
+		return iommu_unmap(raw->memory, iova, size);
+	if (phase == DLEND_RAW_OPEN)
+		return done;
+	guard(spinlock_irqsave)(&raw->clearing);
+	dlend_raw_unmap_rest(raw->memory, iova, iova + size);
+	return size;
+}
+
+size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
+			    struct iommu_iotlb_gather *gather)
+{
+	int idx = srcu_read_lock(&dlend_raw_srcu);
+
+	size = dlend_raw_slot_unmap_in(raw, at, size, gather);
 	srcu_read_unlock(&dlend_raw_srcu, idx);
+	return size;
 }
 DLEND_EXPORT(dlend_raw_slot_unmap);
+
+/* In dlend_raw_srcu. */
+static phys_addr_t dlend_raw_slot_phys_in(struct dlend_raw_slot *raw, u64 at)
+{
+	phys_addr_t phys;
+
+	if (READ_ONCE(raw->phase) == DLEND_RAW_OPEN)
+		return iommu_iova_to_phys(raw->domain, raw->base + at);
+	/* The cut moves pages from one domain to the other under this lock. */
+	guard(spinlock_irqsave)(&raw->clearing);
+	phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+	return phys ?: iommu_iova_to_phys(raw->memory, raw->iova + at);
+}
+
+phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
+{
+	int idx = srcu_read_lock(&dlend_raw_srcu);
+	phys_addr_t phys = dlend_raw_slot_phys_in(raw, at);
+
+	srcu_read_unlock(&dlend_raw_srcu, idx);
+	return phys;
+}
+DLEND_EXPORT(dlend_raw_slot_phys);

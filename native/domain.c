@@ -61,7 +61,8 @@
  * @revoked: its segments are out of reach for good, and no new one is made. Read without a lock
  * @session: the link's session when the first of its segments was made; under @change
  * @raw: the NTB's domain, in which all segments are; and a domain without a device that records
- *	what is mapped, at the same IOVAs as here. All 0 while @shift is 0
+ *	what is mapped, at the same IOVAs as here: of VFIO's when it is mapped, and of dma-iommu's,
+ *	which maps each transfer, when a segment is cut. All 0 while @shift is 0
  * @silent: a lender did not answer when it had to unmap, so it may still use the offsets of all
  *	segments; under @change
  * @pages: how many pages of 4 KiB, 2 MiB and 1 GiB the IOMMU core has mapped for VFIO so far. It
@@ -290,16 +291,17 @@ static bool dlend_native_segments_free_unused(struct dlend_native_domain *d)
 }
 
 /* Reserve offsets for a segment; if there are too few, give unused segments back. Under change. */
-static struct dlend_raw_slot *dlend_native_segment_reserve(struct dlend_native_domain *d, u64 size)
+static struct dlend_raw_slot *dlend_native_segment_reserve(struct dlend_native_domain *d, u64 first,
+							   u64 size)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
 	struct dlend_raw_slot *raw;
 
 	if (!ap)
 		return ERR_PTR(-ENODEV);
-	raw = dlend_raw_slot_open(&d->raw, ap, size);
+	raw = dlend_raw_slot_open(&d->raw, ap, first, size);
 	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_free_unused(d))
-		raw = dlend_raw_slot_open(&d->raw, ap, size);
+		raw = dlend_raw_slot_open(&d->raw, ap, first, size);
 	return raw;
 }
 
@@ -337,7 +339,7 @@ static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u
 		return -ENOMEM;
 	seg->first = first;
 	seg->size = size;
-	seg->raw = dlend_native_segment_reserve(d, size);
+	seg->raw = dlend_native_segment_reserve(d, first, size);
 	if (IS_ERR(seg->raw)) {
 		err = PTR_ERR(seg->raw);
 		goto free_seg;
@@ -466,15 +468,16 @@ static u64 dlend_native_aperture_bytes(struct dlend_link *link)
 
 /*
  * Get @d->raw, unless it is there. Under change. All segments share it, as a link has one aperture.
- * Return: 0; -ENODEV the link is down; or as dlend_raw_domains_get().
+ * @for_dma: the domain is dma-iommu's. Return: 0; -ENODEV the link is down; or as
+ * dlend_raw_domains_get().
  */
-static int dlend_native_domain_open(struct dlend_native_domain *d)
+static int dlend_native_domain_open(struct dlend_native_domain *d, bool for_dma)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(d->link);
 
 	if (d->raw.reach)
 		return 0;
-	return ap ? dlend_raw_domains_get(&d->raw, ap) : -ENODEV;
+	return ap ? dlend_raw_domains_get(&d->raw, ap, for_dma) : -ENODEV;
 }
 
 /*
@@ -485,7 +488,7 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 {
 	char why[DLEND_REASON_LEN];
 	u64 size = (u64)READ_ONCE(dma_mib) << 20;
-	int err = dlend_native_domain_open(d);
+	int err = dlend_native_domain_open(d, true);
 
 	if (err)
 		return err;
@@ -649,7 +652,7 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 	 */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
-	err = dlend_native_domain_open(d);
+	err = dlend_native_domain_open(d, false);
 	if (err)
 		return err;
 	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,
@@ -823,16 +826,11 @@ static bool dlend_native_is_ram(phys_addr_t paddr)
 static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_native_segment *seg,
 			       u64 iova, struct dlend_piece *piece, gfp_t gfp)
 {
-	int err = iommu_map(d->raw.memory, iova, piece->phys, piece->size,
-			    IOMMU_READ | IOMMU_WRITE, gfp);
-
-	if (err || !seg)
-		return err;
+	if (!seg)
+		return iommu_map(d->raw.memory, iova, piece->phys, piece->size,
+				 IOMMU_READ | IOMMU_WRITE, gfp);
 	piece->offset = iova - seg->first;
-	err = dlend_raw_slot_map(seg->raw, piece, gfp);
-	if (err)
-		iommu_unmap(d->raw.memory, iova, piece->size);
-	return err;
+	return dlend_raw_slot_map(seg->raw, piece, gfp);
 }
 
 /*
@@ -919,11 +917,10 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 
 	if (!some || !d->raw.memory)
 		return 0;
-	if (seg)
-		dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather);
-	done = iommu_unmap(d->raw.memory, iova, some);
-	if (seg)
-		atomic64_sub(done, &seg->used);
+	if (!seg)
+		return iommu_unmap(d->raw.memory, iova, some);
+	done = dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather);
+	atomic64_sub(done, &seg->used);
 	return done;
 }
 
@@ -951,8 +948,17 @@ static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
 static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg;
 
-	return d->raw.memory ? iommu_iova_to_phys(d->raw.memory, iova) : 0;
+	if (!d->raw.memory)
+		return 0;
+	if (dlend_native_on_demand(d))
+		return iommu_iova_to_phys(d->raw.memory, iova);
+	/* The one segment stays as long as the domain. */
+	seg = xa_load(&d->segments, 0);
+	if (!seg || !dlend_native_in_segment(d, seg, iova, PAGE_SIZE))
+		return 0;
+	return dlend_raw_slot_phys(seg->raw, iova - seg->first);
 }
 
 /* Always true: lenders clear Enable No Snoop in all devices that they lend. */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Raw slot: a slot of kind DLEND_SLOT_RAM whose user maps and unmaps single pages, in atomic
- * context, too, and itself records what it has mapped.  The users are the IOMMU domains of native/:
- * the kernel's DMA API maps each buffer of each transfer.
+ * context, too.  The users are the IOMMU domains of native/: the kernel's DMA API maps each buffer
+ * of each transfer.
  *
  * The slot's bytes count in struct dlend_aperture_stat, but the pages that are mapped in it do not
  * (dlend_aperture_stat.pages).  No struct dlend_notifier is called when a page is mapped or
  * unmapped.
  *
  * A raw slot is *cut* when all its pages have been unmapped for good: dlend_raw_slot_revoke() was
- * called, or the aperture was detached from the NTB's function, because the link is removed.
+ * called, or the aperture was detached from the NTB's function, because the link is removed.  Its
+ * user may still ask where a page leads, and unmaps it some time.  So there is a second domain, to
+ * which no device is attached, for a record of what is mapped.
  */
 #ifndef DLEND_RAW_SLOT_H
 #define DLEND_RAW_SLOT_H
@@ -29,16 +31,18 @@ struct iommu_iotlb_gather;
  * @reach: the kernel's domain of the NTB's function, in which the aperture is. It has the mappings
  *	of all raw slots of the aperture. After dlend_raw_slot_unmap() the user flushes the IOTLB of
  *	this domain
- * @memory: a domain to which no device is attached, for the user's records. The user maps in it
- *	what it maps in raw slots, at IOVAs that the user chooses (native/: those that the device
- *	uses). It goes on after a slot was cut, so that iommu_iova_to_phys() of this domain always
- *	says where such an IOVA leads. Functions of this file do not change it
+ * @memory: the record: a domain to which no device is attached, with the IOVAs that the device
+ *	uses. Where no raw slot is, its user maps and unmaps in it
+ * @lazy: false: pages are recorded when they are mapped, so @memory always says where an IOVA leads
+ *	that the user has mapped. true: when the slot is cut. That costs nothing for a transfer, but
+ *	a cut takes time and memory for each page of 4 KiB, so it is for few pages at a time
  * @pg: dlend's structure of @reach. A reference: @reach stays valid after the aperture is detached
  *
  * Set by dlend_raw_domains_get(), and not changed after that: read without a lock.
  */
 struct dlend_raw_domains {
 	struct iommu_domain *reach, *memory;
+	bool lazy;
 	struct dlend_paging *pg;
 };
 
@@ -47,13 +51,14 @@ struct dlend_raw_domains {
  * @d: (out) domains, valid until dlend_raw_domains_put(), also when the aperture is detached. Each
  *	call makes a new, empty @d->memory; @d->reach is the same for all users of the aperture
  * @ap: aperture; the caller keeps a reference on its link during the call
+ * @lazy: (in) as in struct dlend_raw_domains
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EOPNOTSUPP the aperture has no IOMMU domain, because it is that of the loopback link;
  * -ENODEV the aperture is detached; or the error of iommu_paging_domain_alloc(). On an error
  * nothing is written to @d.
  */
-int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap);
+int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap, bool lazy);
 
 /**
  * dlend_raw_domains_put - free @d->memory, and drop the reference on @d->reach
@@ -72,6 +77,7 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d);
  * @d: (in) domains of this aperture. The caller must not call dlend_raw_domains_put() before
  *	dlend_raw_slot_close(); the structure itself is only read during this call
  * @ap: aperture; the caller keeps a reference on its link until dlend_raw_slot_close()
+ * @iova: (in) IOVA of the slot's first byte, in @d->memory; page multiple
  * @size: (in) bytes, page multiple
  *
  * The offset is a multiple of 1 GiB if @size is at least 1 GiB and there is such a place, else of
@@ -83,7 +89,7 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d);
  * detached; -ENOSPC it has no such room; -ENOMEM; -EINVAL @size.
  */
 struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
-					   struct dlend_aperture *ap, u64 size);
+					   struct dlend_aperture *ap, u64 iova, u64 size);
 
 /**
  * dlend_raw_slot_close - unmap all of a raw slot, flush the IOTLB, and free its offsets
@@ -106,15 +112,15 @@ void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
 /**
- * dlend_raw_slot_map - map RAM into a raw slot: into dlend_raw_domains.reach only
+ * dlend_raw_slot_map - map RAM into a raw slot
  * @raw: raw slot
  * @piece: (in) offset and size: where in the slot; phys: RAM; these three are page multiples. prot:
  *	what the peer's device may do. Other members are ignored. The caller guarantees that the
  *	place is inside the slot, and that nothing is mapped there
  * @gfp: (in) for page tables; __GFP_IO and __GFP_FS are not used, because a cut waits for this
  *
- * If the slot is being cut or was cut, this maps nothing, and returns 0: some drivers repeat a
- * request without end after an error.
+ * If the slot is being cut or was cut, this only records the mapping, and the peer does not reach
+ * it: that is no error, because some drivers repeat a request without end after an error.
  *
  * Takes no lock of dlend. Other threads may map and unmap other parts of the slot, or cut it, at
  * the same time.
@@ -124,7 +130,7 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
 /**
- * dlend_raw_slot_unmap - unmap in dlend_raw_domains.reach, without a flush of the IOTLB
+ * dlend_raw_slot_unmap - unmap a part of a raw slot, without a flush of the IOTLB
  * @raw: raw slot
  * @at: (in) where, bytes from the slot's beginning, page multiple
  * @size: (in) bytes, page multiple. The caller guarantees that dlend_raw_slot_map() was called for
@@ -134,10 +140,22 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
  *	being cut or was cut, nothing is added: this function or the cut has flushed already
  *
  * Other threads: as for dlend_raw_slot_map().
- * Context: any but NMI; takes the slot's spinlock while the slot is being cut.
+ * Context: any but NMI; takes the slot's spinlock while the slot is being cut, or was cut.
+ * Return: bytes that were mapped from @at on, in the slot or by the record.
  */
-void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
-			  struct iommu_iotlb_gather *gather);
+size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
+			    struct iommu_iotlb_gather *gather);
+
+/**
+ * dlend_raw_slot_phys - where a page of a raw slot leads, also after a cut
+ * @raw: raw slot, of a user with dlend_raw_domains.lazy
+ * @at: (in) where, bytes from the slot's beginning. The caller guarantees that it unmaps nothing
+ *	there at the same time
+ *
+ * Context: any but NMI; takes the slot's spinlock if the slot is being cut, or was cut.
+ * Return: physical address; 0: nothing is mapped there, or memory was short when it was recorded.
+ */
+phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);
 
 /**
  * dlend_raw_slot_revoke - cut a slot: unmap all its pages for good, and flush the IOTLB
