@@ -307,13 +307,16 @@ DLEND_EXPORT(dlend_raw_slot_unmap);
 /* In dlend_raw_srcu. */
 static phys_addr_t dlend_raw_slot_phys_in(struct dlend_raw_slot *raw, u64 at)
 {
-	phys_addr_t phys;
+	enum dlend_raw_phase phase = READ_ONCE(raw->phase);
+	phys_addr_t phys = 0;
 
-	if (READ_ONCE(raw->phase) == DLEND_RAW_OPEN)
+	if (phase == DLEND_RAW_OPEN)
 		return iommu_iova_to_phys(raw->domain, raw->base + at);
 	/* The cut moves pages from one domain to the other under this lock. */
 	guard(spinlock_irqsave)(&raw->clearing);
-	phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+	/* After the cut, the place there may belong to a slot of a new aperture. */
+	if (phase == DLEND_RAW_CUTTING)
+		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
 	return phys ?: iommu_iova_to_phys(raw->memory, raw->iova + at);
 }
 
