@@ -19,7 +19,6 @@
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): its
  * layout, and its offset.  QEMU puts it at the same offset.
  */
-
 #define NVIDIA			0x10de
 #define NVIDIA_KEPLER		0x0fc0	/* first device id of Kepler; older have no clique */
 #define NVIDIA_TURING		0x1e00	/* first device id of Turing; all later ones are above */
@@ -477,7 +476,7 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, u32 pos, u32 head)
 	if (!dlend_cfg_admit(b, cap, pos, len))
 		return false;
 	len = min(len, dlend_caps_room(&b->cfg->caps, pos));
-	/* Rules describe a whole capability; only one that may be clipped also holds data. */
+	/* Rules describe a whole capability, but not the data of one that may be clipped. */
 	if (!cap->rules || cap->flags & DLEND_CAP_CLIP)
 		memcpy(b->cfg->val + pos + head, b->snap + pos + head, len - head);
 	dlend_cfg_apply_rules(b, pos, len, cap->rules);
@@ -554,7 +553,7 @@ static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index
 	return size >= 16 && size <= BIT(31);
 }
 
-/* The guest sees no I/O port BARs: there is no way for their accesses to the device. */
+/* I/O port BARs are left out: accesses to them cannot reach the device. Return: 0, -EINVAL. */
 static int dlend_cfg_build_bars(struct dlend_cfg_build *b)
 {
 	const struct dlend_cfg_desc *desc = b->desc;
@@ -622,8 +621,8 @@ static void dlend_cfg_take_over(struct dlend_cfg *cfg, u32 at, u32 len)
 #define DLEND_CFG_AF_ROOM	ALIGN(PCI_CAP_AF_SIZEOF, 4)
 
 /*
- * If the device has no reset, add an Advanced Features capability, which has one, to the list.
- * @link: offset of the last next pointer. Return: the offset of the new last one.
+ * If the device has no reset, add an Advanced Features capability, which has one, to the list, if
+ * there is room. @link: offset of the last next pointer. Return: that of the last one afterwards.
  */
 static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 {

@@ -72,9 +72,7 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	    !dlend_event_same_device(&offer->info, info)) {
 		if (offer->claim) {
 			/*
-			 * The old device is gone.  The lender sends the offer of the new one only
-			 * once, so note to ask for it later.
-			 */
+				 */
 			WRITE_ONCE(offer->withdrawn, true);
 			offer->ask = offer->ask ?: dlend_link_get(link);
 			dev_warn_ratelimited(&offer->dev,
@@ -96,7 +94,7 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	return offer;
 }
 
-/* Read a state from a message. The state may be one that this version does not know. */
+/* Read a state from a message. */
 static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p)
 {
 	struct dlend_offer_now now = {
@@ -124,7 +122,7 @@ static void dlend_event_report_state(struct dlend_claim *claim, const struct dle
 
 /*
  * Set the state of an offer. Context: dlend_offers_lock. Return: the claim, to be passed to
- * dlend_event_report_state(); NULL: there is none, and a lease of this node is returned.
+ * dlend_event_report_state(); NULL: there is none, and a stray is returned (offer.h).
  */
 static struct dlend_claim *dlend_event_note_state(struct dlend_offer *offer,
 						  const struct dlend_offer_now *now)
@@ -194,6 +192,7 @@ static void dlend_event_snapshot(struct dlend_offer *offer, const struct dlend_p
 				     offer->addr.lender);
 		return;
 	}
+	/* The identity stays known, even if the lender's own driver has not read it this time. */
 	if (!offer->next.identity[0])
 		memcpy(offer->next.identity, offer->info.identity, sizeof(offer->next.identity));
 	offer->info = offer->next;
@@ -224,7 +223,7 @@ static void dlend_event_about_offer(struct dlend_link *link, const struct dlend_
 	}
 }
 
-/* WITHDRAW: the offer is removed, or if it is claimed, when its claim is released. */
+/* WITHDRAW: the offer is removed; if it is claimed, that is done when its claim is released. */
 static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_claim *claim = NULL;
@@ -243,7 +242,7 @@ static void dlend_event_withdraw(struct dlend_link *link, const struct dlend_add
 	dlend_event_report_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
 }
 
-/* STATE: who has the device. */
+/* STATE: set who has the device, and have its users told when it is free for the first time. */
 static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *addr,
 			      const struct dlend_p_state *p)
 {

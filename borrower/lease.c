@@ -3,9 +3,10 @@
  * Leases on the borrower's side: they are borrowed, used for requests, and returned.  Also claims
  * on offers, and the expansion ROM.
  *
- * Borrowing and returning wait for the lender, each on an ordered workqueue of the offer.  A lease
- * may be borrowed only after all earlier ones are returned (dlend_claim_pending()).  Must not know
- * when a lease is wanted, nor what it is used for: the claim's user knows.
+ * Borrowing and returning wait for the lender.  The offer has an ordered workqueue for each of the
+ * two; strays are returned on the one for borrowing.  A lease may be borrowed only after all
+ * earlier ones are returned (dlend_claim_pending()).  Must not know when a lease is wanted, nor
+ * what it is used for: the claim's user knows.
  */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
@@ -530,7 +531,8 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 
 /*
  * Allocate this host's vectors for direct interrupts, and write their messages into @p. This is
- * done before the lender is asked: the device may send a message before the answer comes.
+ * done before the lender is asked: the device may send a message before the answer comes. Return: 0
+ * or -errno; after an error, the caller uses the doorbell, which frees the vectors.
  */
 static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
@@ -679,7 +681,7 @@ DLEND_EXPORT(dlend_lease_vpd);
  * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.
  */
 
-/* The lender waits for the device, for a second at most, and for a request of its own. */
+/* The lender waits for the device: a second at most to be silent, and for pending transactions. */
 #define DLEND_LEASE_QUIESCE_MS	5000
 
 int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool forced)
@@ -702,8 +704,8 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 	int pass = -EALREADY, ret;
 
 	/*
-	 * Have interrupts come by the doorbell, so that the lender counts them (@pass: -EALREADY:
-	 * they do already).  Even if that fails, have the lender stop the device.
+	 * Have interrupts come by the doorbell, so that the lender counts them. @pass: the answer;
+	 * -EALREADY: they do already.  Even if that fails, have the lender stop the device.
 	 */
 	if (lease->direct)
 		pass = dlend_lease_irq_doorbell(lease, mode, count);
@@ -789,8 +791,8 @@ DLEND_EXPORT(dlend_lease_take_over);
  */
 
 /*
- * A short wait: strays are returned on the workqueue on which the caller may run, and it blocks
- * them meanwhile.
+ * A short wait: the caller may run on the workqueue on which strays are returned, and no stray is
+ * returned while it waits there.
  */
 #define DLEND_CLAIM_PENDING_MS	100
 

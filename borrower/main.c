@@ -25,13 +25,13 @@ static BUS_ATTR_RO(neighbours);
 
 static ssize_t ntb_places_show(const struct bus_type *bus, char *buf)
 {
-	return dlend_p2p_emit_ntbs(buf, false);
+	return dlend_p2p_emit_ntbs(buf, false /* bridges */);
 }
 static BUS_ATTR_RO(ntb_places);
 
 static ssize_t ntb_roots_show(const struct bus_type *bus, char *buf)
 {
-	return dlend_p2p_emit_ntbs(buf, true);
+	return dlend_p2p_emit_ntbs(buf, true /* roots */);
 }
 static BUS_ATTR_RO(ntb_roots);
 

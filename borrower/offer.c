@@ -362,8 +362,8 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
 	/*
-	 * Otherwise another node has borrowed it by now, and what a user should have started has
-	 * failed: then freed() is called later.
+	 * If another node has borrowed it by now, what a user should have started has failed, and
+	 * freed() is called later.
 	 */
 	if (free && offer->now.state == DLEND_OFFER_FREE)
 		offer->announced = true;
@@ -386,9 +386,7 @@ static void dlend_offer_destroy_queues(struct dlend_offer *offer)
 		destroy_workqueue(offer->returns);
 }
 
-/*
- * Remove a dying offer from the bus and the list, and drop its first reference. Only as its work.
- */
+/* Remove a dying offer from bus and list, and drop its first reference. In dlend_offer_work(). */
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
@@ -531,7 +529,7 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	offer->dying = true;
 	/* Its timer must not queue it on a workqueue that is being destroyed (module exit). */
 	cancel_delayed_work(&offer->uevent_work);
-	/* Have no more strays returned (dlend_lease_is_stray()): the removal would wait for it. */
+	/* From now on no stray is returned (dlend_lease_is_stray()): the removal would wait. */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->now.state = DLEND_OFFER_GONE;
 	offer->collecting = false;
@@ -552,7 +550,10 @@ static struct dlend_offer *dlend_offer_next(struct dlend_offer *offer)
 	return NULL;
 }
 
-/* Call appeared() of a new user.  If the device is not free, freed() is called when it is. */
+/*
+ * Call appeared() of a new user.  If the device is neither claimed nor free, freed() is called when
+ * it is free: of all users, also of those that it was called for before.
+ */
 static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_user *user)
 {
 	int ret;

@@ -4,14 +4,14 @@
  *
  * Locks of the borrower, outermost first.  None is held while waiting for a peer.
  *
- *   locks of the claims' owners (mdev/vdev.h, native/native.h)
+ *   locks of the claims' users (mdev/vdev.h, native/native.h)
  *   dlend_offers_lock (mutex, offer.c)	  the list of offers, and what struct dlend_offer says
  *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers have sent about their links
  *   an aperture's lock (iommu/)
  *   dlend_links_lock (ntb/link.h)	  taken for the name of a node
  *
- * Words: a *stray* is a lease that the lender says this node has, and that nobody here uses.  An
- * offer is *announced* when its users have been told that its device is free (struct
+ * Words: a *stray* is a lease that the lender says this node has, and that nobody here uses.  To
+ * *announce* an offer is to tell all users of offers that its device is free (struct
  * dlend_offer_user: freed()).
  */
 #ifndef DLEND_BORROWER_OFFER_H
@@ -28,7 +28,8 @@
 /**
  * struct dlend_offer_now - who has a device, and who may have it, as its lender said last
  * @state: enum dlend_offer_state; GONE while the link is down
- * @holder: node that has the lease, or for which the device is reserved; DLEND_NODE_NONE: none
+ * @holder: node that has the lease, for which the device is reserved, or (KEPT) that has another
+ *	device of its set; DLEND_NODE_NONE: none
  * @epoch: number of the lease, or of the last one
  * @comes: the holder lets this node take the device over
  * @vm: UUID of the mediated device that alone may borrow the device when it is free; all 0: any may
@@ -59,8 +60,8 @@ struct dlend_offer_now {
  * @collecting: an OFFER has come, and not all pieces of its snapshot
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users of offers know of it
- * @announced: the device has been free or claimed since @registered, so freed() of the users of
- *	offers is not called any more
+ * @announced: the device has been free or claimed since it appeared to the newest user of offers,
+ *	so freed() need not be called any more
  * @withdrawn: the lender has taken the offer back: it is unregistered as soon as it is not claimed.
  *	Read without the lock, too
  * @dying: also withdrawn: it is being unregistered, and cannot be claimed any more
@@ -284,8 +285,7 @@ int dlend_offer_subscribe(struct dlend_link *link);
 
 /**
  * dlend_offer_kill - mark an offer as dying, and have a worker unregister and free it
- * @offer: (in, out) offer. The caller guarantees that it is not claimed, unless the module is being
- *	unloaded
+ * @offer: (in, out) offer. The caller guarantees that it is not claimed
  *
  * It is not found any more (dlend_offer_find()). Context: dlend_offers_lock; does not wait.
  */
@@ -314,13 +314,14 @@ void dlend_lease_return_stray(struct dlend_offer *offer);
  */
 void dlend_lease_block_borrows(bool on);
 
-/** dlend_offer_life_init - make the offers' workqueue. Context: module init. Return: 0, -ENOMEM. */
+/** dlend_offer_life_init - make the workqueue of offers. Context: module init. Return: 0, error */
 int dlend_offer_life_init(void);
 
 /**
  * dlend_offer_life_exit - unregister and free all offers, and the workqueue
  *
- * The caller guarantees that no link calls the borrower any more. Context: module exit; may sleep.
+ * Waits for leases that are being returned. The caller guarantees that no link calls the borrower
+ * any more. Context: module exit; may sleep.
  */
 void dlend_offer_life_exit(void);
 

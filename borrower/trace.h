@@ -21,7 +21,7 @@
  *   refused or not answered, or this node's own (-ENOBUFS, -ENOSPC: there is no room).
  * - "unmap": @s shall not reach the BAR any more. 0: @s does not. Else what the lender of @s has
  *   answered.
- * - "lost": the lender of @s has unmapped the BAR by itself before. @err as of "unmap".
+ * - "lost": the same, after the lender of @s has unmapped the BAR by itself (P2P_LOST).
  */
 TRACE_EVENT(dlend_p2p,
 	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,

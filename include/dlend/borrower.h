@@ -67,7 +67,7 @@ struct dlend_offer_info {
  * struct dlend_offer_user - a layer that uses every offer
  * @appeared: an offer's device was added to the bus. Return: 0, or -errno: then the device is
  *	removed again, and added when the lender sends the offer again
- * @freed: a device that another node had when its offer appeared is free for the first time
+ * @freed: a device that was not free when its offer appeared, here or to a newer user, is free now
  * @vanishes: an offer's device is about to be removed: when this returns, no reference of the
  *	user's to it is left. It may wait for programs that have files of the device open. The offer
  *	is not claimed, unless the user's own module is being unloaded
@@ -195,8 +195,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by this vector's own
  *	interrupt, with no lock held, and interrupts of two vectors may come at once; otherwise
  *	interrupts are off, and a spinlock is held
- * @bar_revoked: when this returns, dlend_lease.bar[@bar] is not in use any more. An aperture's lock
- *	is held: it must not wait
+ * @bar_revoked: on the loop, BAR @bar is unmapped: when this returns, dlend_lease.bar[@bar] is not
+ *	in use any more. An aperture's lock is held: it must not wait
  * @returning: @lease is about to be given back: when this returns, the user uses nothing under
  *	@lease any more. Not called for a lease that another function of its group keeps
  * @returned: the lender has answered the return, or will not: when this returns, nothing is pinned
@@ -262,11 +262,13 @@ struct dlend_claim {
 /**
  * dlend_offer_claim - claim an offer, for one user on this node
  * @offer: (in) offer
- * @claim: (in, out) the caller has set ops, dev and vm; stays until dlend_offer_release()
+ * @claim: (in, out) the caller has set ops, dev and vm (and sets user before it borrows); stays
+ *	until dlend_offer_release()
  * @why: (out) DLEND_REASON_LEN bytes: why not, if it fails
  *
- * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY it is claimed already, or
- * another node has the device; -ENODEV the lender does not lend it any more, or its link is down.
+ * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY it is claimed already, or a borrow
+ * would be refused (dlend_claim_taken()); -ENODEV the lender does not lend it any more, or its link
+ * is down.
  */
 int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char *why);
 
@@ -281,7 +283,8 @@ int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char
 void dlend_offer_release(struct dlend_claim *claim);
 
 /**
- * dlend_claim_taken - would a borrow be refused now, because of another node?
+ * dlend_claim_taken - would a borrow be refused now: another node has the device, it is reserved
+ * for another node or VM, or it is quarantined?
  * @claim: (in) claim whose user has no lease
  * @why: (out) DLEND_REASON_LEN bytes: who has the device, if so
  *
@@ -307,7 +310,8 @@ bool dlend_claim_comes(const struct dlend_claim *claim);
  * Until they are returned, the lender takes this node for the holder, so the caller must not ask
  * for a new lease. If there are such leases, this waits for them, 100 ms at most. The caller then
  * asks again later; if it runs on @claim->wq, its work item returns before that, as some leases are
- * returned on that workqueue. Context: process, may sleep. Return: true: some are left.
+ * returned on that workqueue. Context: process, may sleep. Return: true: there were some when this
+ * was called.
  */
 bool dlend_claim_pending(const struct dlend_claim *claim);
 
@@ -378,11 +382,11 @@ struct dlend_lease {
  *
  * Context: @claim->wq only; waits for the lender, ten seconds at most.
  * Return: the lease, with one reference, which is given to dlend_lease_return(); or ERR_PTR:
- * -EAGAIN its last lease is not over yet, or this host is going to sleep; -EBUSY
- * another node, or another user on this node, has it; -ENOSPC its BARs do not fit into the
- * window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing is cleared);
- * -ENOTCONN; -ENOMEM; -EPERM the holder has not named this node as its standby; or what the lender
- * says.
+ * -EAGAIN its last lease is not over yet, or this host is going to sleep; -EBUSY another node, or
+ * another user on this node, has it; -ENODEV the lender does not lend it any more; -ENOSPC its BARs
+ * do not fit into the window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing
+ * is cleared); -ENOTCONN; -ENOMEM; -EPERM the holder has not named this node as its standby; or
+ * what the lender says.
  */
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why);
 
@@ -439,7 +443,11 @@ int dlend_lease_reset(struct dlend_lease *lease);
 /** dlend_lease_bus_master - turn the device's own Bus Master Enable on or off */
 int dlend_lease_bus_master(struct dlend_lease *lease, bool on);
 
-/** dlend_lease_irq_setup - set up @count vectors of @mode; DLEND_IRQ_NONE: none any more */
+/**
+ * dlend_lease_irq_setup - set up @count vectors of @mode; DLEND_IRQ_NONE: none any more
+ *
+ * The caller serialises its calls for one lease, also those of dlend_lease_quiesce().
+ */
 int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
 
 /** dlend_lease_irq_unmask - let INTx fire again, after it was served. Waits for no answer */
@@ -591,7 +599,8 @@ int dlend_lease_may_take_over(struct dlend_lease *lease, const u8 token[DLEND_TO
  * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
  *
  * BARs are in reach afterwards; Bus Master Enable and interrupts are off. Return: 0; -EINPROGRESS
- * the guest has gone on where it was; -EPERM wrong token; -ESTALE this node may not any more.
+ * the guest has gone on where it was; -EPERM wrong token; -ESTALE this node may not any more; after
+ * another error this node may be the holder already, without BARs.
  */
 int dlend_lease_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_SIZE],
 			  char *why);
