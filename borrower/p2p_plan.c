@@ -75,7 +75,7 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 
 /*
  * Bytes of the aperture of node @to for node @from that peer-to-peer may use; of several paths, the
- * least counts. @left: true: without what others have there. Return: 0 if no path is known.
+ * least counts. @left: true: only what others leave. Return: 0 if no path is known.
  */
 static u64 dlend_p2p_path_bytes(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
 {
@@ -148,7 +148,7 @@ static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 }
 
 /*
- * The best route from node @s to node @t. The route over the link between the two is taken only if
+ * The best route from node @s to node @t. The route over the link between the two is chosen only if
  * its aperture has room; whether there is room on the route through this node is not checked here.
  */
 static enum dlend_p2p_route dlend_p2p_choose_route(const struct dlend_p2p_fabric *f,

@@ -3,11 +3,11 @@
  * Bookings: how much of each aperture is reserved for peer-to-peer of this node's VMs.  Pure logic;
  * the caller serialises (dlend_p2p_lock), and provides the memory.
  *
- * A *way* leads from a device to a BAR of another one.  When a VM opens a device, room is booked
- * for all ways that a clique may tell its guest of: to and from the devices of the same clique.
- * Such a booking, a *promise*, stays until one of the two devices leaves the VM, whether the BAR is
- * mapped or not.  Without a promise, room is booked for as long as the BAR is mapped, and only if
- * the promises of other VMs stay free.
+ * A *way* is a source, a target and a BAR (dlend/p2p_plan.h).  When a VM opens a device, room is
+ * booked for all ways that a clique may tell its guest of: to and from the devices of the same
+ * clique.  Such a booking, a *promise*, stays until one of the two devices leaves the VM, whether
+ * the BAR is mapped or not.  Without a promise, room is booked for as long as the BAR is mapped,
+ * and only if the promises of other VMs stay free.
  *
  * Context of all functions: any.
  */

@@ -42,14 +42,14 @@ struct dlend_caps;
  * struct dlend_cap - one kind of capability
  * @id: capability id or extended capability id
  * @flags: DLEND_CAP_*
- * @min: fewest bytes, if not @len; of DLEND_CAP_OWN, those of its header
- * @len: bytes, with @each of them more for each that a register counts
- * @each: 0: none
+ * @min: fewest bytes of a valid one; 0: @len. With DLEND_CAP_OWN: bytes of its header
+ * @len: bytes, to which @each and @lane may add some
+ * @each: bytes to add for each element that the register at @at counts; 0: there is none
  * @at: offset of that register, 16 bits
- * @bits: which of its bits count
- * @lane: bytes for each lane of the link, rounded up to words in all
- * @length: bytes by the capability's own contents, where @len cannot say it; @room: up to the next
- *	one
+ * @bits: its bits that hold the number
+ * @lane: bytes to add for each lane of the link; the sum of these is rounded up to words of 32 bits
+ * @length: (in place of @len and @each) computes the bytes from the capability's contents. @room:
+ *	bytes up to the next capability
  * @is: is it this kind, of several with this id? NULL: yes
  * @rules: registers, ended by one without width; NULL: all of it is read-only
  */
@@ -72,7 +72,7 @@ struct dlend_cap {
  * @nr_std: how many these are, @nr_ext: how many are in the extended list
  * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one
  * @pcie: where the PCI Express capability is; without one there is no extended space
- * @lanes: of the link
+ * @lanes: width of the PCIe link (Link Capabilities), 0 without one
  */
 struct dlend_caps {
 	DECLARE_BITMAP(start, DLEND_CFG_SIZE / 4);
@@ -126,15 +126,15 @@ const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);
 /**
  * dlend_cap_bytes - how long the capability at @pos is
  *
- * Return: bytes, which may be more than dlend_caps_room(); 0 if its length fields make no sense. Of
- * a kind that no table has: bytes of its header.
+ * Return: bytes, which may be more than dlend_caps_room(); 0 if its length fields make no sense. If
+ * its kind is not known (DLEND_CAP_UNKNOWN): bytes of its header.
  */
 u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
 /** dlend_cap_owned - as dlend_cap_bytes(); if that is not known, bytes up to the next capability */
 u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
-/* The P2P clique capability: where it goes and how it looks */
+/* The P2P clique capability */
 
 #define DLEND_CLIQUE_LEN	8
 #define DLEND_CLIQUE_MAX	15	/* four bits of the approval parameters */

@@ -19,7 +19,7 @@
 #define DLEND_CFG_E_BME_OFF	0x0008
 #define DLEND_CFG_E_BAR		0x0010	/* a BAR or the ROM address changed */
 #define DLEND_CFG_E_INTX	0x0020	/* the INTx disable bit changed */
-#define DLEND_CFG_E_D3HOT	0x0040	/* power state left D0 */
+#define DLEND_CFG_E_D3HOT	0x0040	/* power state left D0, be it for D1, D2 or D3hot */
 #define DLEND_CFG_E_D0		0x0080	/* power state back in D0 */
 #define DLEND_CFG_E_FLR		0x0100	/* function level reset, PCIe or AF */
 #define DLEND_CFG_E_ROM		0x0200	/* ROM enable bit changed */
@@ -46,7 +46,7 @@ struct dlend_cfg_bar {
  * @keeps_state: show a device that loses nothing in D3hot (No_Soft_Reset): the lender does not get
  *	to know of power states
  * @add_reset: a device without a reset of its own (FLR, AF, or power management's) gets AF's, if
- *	there is room for a capability: the lender can reset it, be it by its bus
+ *	there is room for a capability: the lender can reset it, for example by a bus reset
  */
 struct dlend_cfg_desc {
 	const u8 *snapshot;
@@ -66,9 +66,9 @@ struct dlend_cfg_desc {
  * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
  * @caps: which registers are the device's own, for dlend_cfg_live(). Of them @val has only what the
  *	lender found after a reset, and no write here changes that
- * @msix_entries: of the device's MSI-X table, however many of them the guest sees
+ * @msix_entries: entries of the device's MSI-X table; the guest may see fewer
  *
- * Members from @msi_pos on are offsets of virtual capabilities, 0 = absent.
+ * Members from @pm_pos on are offsets of virtual capabilities, 0 = absent.
  */
 struct dlend_cfg {
 	u8 val[DLEND_CFG_SIZE];
@@ -88,19 +88,18 @@ struct dlend_cfg {
  *
  * Return: 0; -EINVAL snapshot is not a type 0 header, a BAR size is impossible or a clique is out
  * of range; -ENOSPC no free place for the clique capability; -ELOOP the capability list is looped
- * or leads nowhere (it is cut there and the clique capability refused, without a clique that is no
- * error).
+ * or leads nowhere, and there is to be a clique capability. (Without one, the list is only cut.)
  * After -ENOSPC and -ELOOP the space is complete and usable, without the clique capability.
  */
 int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc);
 
-/** dlend_cfg_reset - as after a function reset: BARs 0, COMMAND 0, everything virtual back */
+/** dlend_cfg_reset - give all registers (also BARs and COMMAND) their values of dlend_cfg_init() */
 static inline void dlend_cfg_reset(struct dlend_cfg *cfg)
 {
 	memcpy(cfg->val, cfg->reset_val, sizeof(cfg->val));
 }
 
-/** dlend_cfg_read - any offset and @len up to the end of the space; bytes beyond it read as 0xff */
+/** dlend_cfg_read - read @len bytes at any @offset; bytes beyond the end of the space are 0xff */
 void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len);
 
 /**
@@ -109,8 +108,8 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
  * DLEND_CFG_E_FLR asks the caller to reset the device. A function level reset has already been
  * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were
  * on; BARs stay. On the way from D3hot to D0 a device without No_Soft_Reset is reset as well
- * (DLEND_CFG_E_D0 comes with it), and all of the virtual space stays as it was: what was on is to
- * be turned on again. DLEND_CFG_E_VPD asks the caller to move a word of VPD, and then to call
+ * (DLEND_CFG_E_D0 comes with it), and all of the virtual space stays as it was: the caller turns on
+ * again what is on there. DLEND_CFG_E_VPD asks the caller to move a word of VPD, and then to call
  * dlend_cfg_vpd_done(). Registers that dlend_cfg_live() names are for the device, and do not change
  * here.
  * Return: DLEND_CFG_E_* bits
@@ -151,13 +150,13 @@ u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data);
 void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data);
 
 /**
- * dlend_cfg_load - the guest finds the virtual space as it has left it
+ * dlend_cfg_load - set the virtual space to what the guest has left on another host
  * @cfg: (in, out) virtual space, made for the same device
  * @val: (in) @cfg->val of another host; not trusted: only what a guest can change is taken
  * @at: (out) offset of the first byte that differs, on error
  *
- * What that means for the device is left to the caller. Return: 0; -EINVAL what a guest cannot
- * change differs: the device, or the way that it is shown in, is another. Then nothing changes.
+ * The caller brings the device into that state. Return: 0; -EINVAL what a guest cannot change
+ * differs: it is another device, or is shown in another way. Then nothing changes.
  */
 int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at);
 
@@ -199,7 +198,7 @@ static inline bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
 u32 dlend_cfg_readrq(const struct dlend_cfg *cfg);
 /** dlend_cfg_bar_addr - address in BAR @index or in the ROM's register, 0 if there is none */
 u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
-/** dlend_cfg_msi - MSI vectors the space offers (0 = no capability); _msix likewise */
+/** dlend_cfg_msi - MSI vectors that the guest sees (0 = no capability); _msix likewise */
 unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);
 unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which of a VM's borrowed devices reaches which BARs of the others, and by which way.  Pure logic:
- * it follows from the guest's set-up and from the lenders' links.  No locks, no messages, no
- * windows: borrower/p2p.c carries it out.  Context of all functions: any.
+ * Which of a VM's borrowed devices reaches which BARs of the others or of its own, and by which
+ * route.  Pure logic, without locks, messages and windows: borrower/p2p.c sends the messages.
+ * Context of all functions: any.
  *
  * And cliques: of which borrowed devices a VM's guest may believe that they reach each other.  What
  * is mapped does not depend on cliques.  Two devices are in one clique only if there is no *doubt*
  * (no known obstacle): all their BARs fit into the windows of the route, in both directions, beside
  * what others have there (borrower/p2p_plan.h), and each host on the route says that its root
  * complex passes requests on (struct dlend_root).
+ *
+ * A *way* is a source, a target and one of the target's BARs.  A way that is mapped, or should be,
+ * is an *edge*.
  */
 #ifndef DLEND_P2P_PLAN_H
 #define DLEND_P2P_PLAN_H
@@ -17,7 +20,7 @@
 
 /* Route: how requests of a source (the device that does DMA) get to a target (with the BAR). */
 enum dlend_p2p_route {
-	DLEND_P2P_NONE,
+	DLEND_P2P_NONE,		/* no route */
 	DLEND_P2P_LOCAL,	/* both sit in one host */
 	DLEND_P2P_LENDERS,	/* over the link between their lenders */
 	DLEND_P2P_BORROWER,	/* through this node, which has links to both */
@@ -26,9 +29,9 @@ enum dlend_p2p_route {
 /* Why a BAR is not to be mapped. */
 enum dlend_p2p_why {
 	DLEND_P2P_OK,
-	DLEND_P2P_OFF,		/* one of the two is not in use */
-	DLEND_P2P_NO_BAR,	/* there is none that can be reached */
-	DLEND_P2P_PART,		/* it does not begin or end with a page */
+	DLEND_P2P_OFF,		/* the source does no DMA, or the target does not decode */
+	DLEND_P2P_NO_BAR,	/* the target has no such BAR, or it cannot be mapped */
+	DLEND_P2P_PART,		/* it does not begin and end with a page, or its address wraps */
 	DLEND_P2P_OVER_BAR,	/* the guest has placed another BAR there, too */
 };
 
@@ -38,12 +41,12 @@ struct dlend_p2p_bar {
 
 /**
  * struct dlend_p2p_dev - a borrowed device, as seen by the others of its VM
- * @addr: whose device
- * @epoch: of its lease, 0 without one
- * @source: there is a lease, and it may do DMA
- * @target: there is a lease, and it decodes its BARs
- * @clique: that the guest sees, negative: none
- * @p2p_domain: peer-to-peer domain in its lender, for cliques: see struct dlend_root; the borrower
+ * @addr: lender and address of the device
+ * @epoch: number of its lease; 0: there is none
+ * @source: there is a lease, and the device may do DMA
+ * @target: there is a lease, and the device decodes its BARs
+ * @clique: the clique that the guest sees; negative: none
+ * @p2p_domain: peer-to-peer domain in its lender, for cliques (struct dlend_root); borrower/p2p.c
  *	fills it in
  * @bar: where the guest has put its BARs
  */
@@ -93,7 +96,7 @@ struct dlend_p2p_fabric {
 	unsigned int ends;
 };
 
-/* A mapping: as wanted, or as it is. */
+/* The mapping of a way: as it should be, or as it is. @on: false: none, the rest says nothing. */
 struct dlend_p2p_wish {
 	bool on;
 	u64 gpa, size;
@@ -102,10 +105,7 @@ struct dlend_p2p_wish {
 
 enum dlend_p2p_step { DLEND_P2P_KEEP, DLEND_P2P_MAP, DLEND_P2P_UNMAP };
 
-/*
- * One device's way to one BAR of another, or of its own; @s and @t are indices into the devices of
- * one VM.
- */
+/* A way. @s, @t: source and target, as indices into the devices of one VM. */
 struct dlend_p2p_way {
 	unsigned int s, t, bar;
 };
@@ -119,36 +119,37 @@ struct dlend_p2p_way {
 enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n,
 				  struct dlend_p2p_way way, struct dlend_p2p_wish *wish);
 
-/** dlend_p2p_wish_same - is it one mapping, whether on or off? */
+/** dlend_p2p_wish_same - are addresses, size and leases of two mappings the same? Ignores @on */
 bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b);
 
-/** dlend_p2p_step - the next step from @have to @want. A change is first unmapped, then mapped */
+/** dlend_p2p_step - the next step from @have to @want; a mapping that differs is unmapped first */
 enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 				   const struct dlend_p2p_wish *have);
 
 /** dlend_p2p_room - bytes that peer-to-peer may use of the aperture of @to for @from; 0: no link */
 u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to);
 
-/** dlend_p2p_route - the best way from a device of node @s to one of node @t */
+/** dlend_p2p_route - the best route from devices of node @s to those of @t, whatever is taken */
 enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t);
 
-/** dlend_p2p_detour - the next best way after @route has failed, or DLEND_P2P_NONE */
+/** dlend_p2p_detour - the next best route after @route has failed, or DLEND_P2P_NONE */
 enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u16 t,
 				      enum dlend_p2p_route route);
 
 /**
- * dlend_p2p_wide_route - the best way from @s to @t that has windows for all BARs that take it
+ * dlend_p2p_wide_route - the best route from device @s to @t that has room for all BARs that use it
  *
- * They must fit beside what is taken there, unless @f->alone is set.
- * It needs only the BARs' sizes, so it can be asked before devices are borrowed or BARs are placed.
- * Return: the way; DLEND_P2P_NONE if all are too narrow.
+ * These BARs must fit beside what is taken there, unless @f->alone is set.
+ * Only sizes of BARs are needed, so this works before devices are borrowed or BARs are placed.
+ * Return: the route; DLEND_P2P_NONE if all are too narrow.
  */
 enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
 					  const struct dlend_p2p_dev *dev, unsigned int n,
 					  unsigned int s, unsigned int t);
 
 /**
- * dlend_p2p_err_text - for people: why a lender, or this node, did not map
+ * dlend_p2p_err_text - for people: why a lender, or this node, did not map a way
+ * @err: (in) -errno of the lender, or of this node
  * @todo: (out) what to do about it; may be NULL
  */
 const char *dlend_p2p_err_text(int err, const char **todo);
@@ -156,17 +157,18 @@ const char *dlend_p2p_err_text(int err, const char **todo);
 /* What speaks against peer-to-peer between two devices. */
 enum dlend_p2p_doubt_kind {
 	DLEND_P2P_SURE,		/* nothing */
-	DLEND_P2P_NARROW,	/* no way has windows for all BARs */
+	DLEND_P2P_NARROW,	/* no route has windows for all BARs */
 	DLEND_P2P_TAKEN,	/* one has, but not beside what others have there */
-	DLEND_P2P_NOT_ALLOWED,	/* a node allows no way between the two sides, or is silent */
-	DLEND_P2P_APART,	/* the same, as these sides are in two peer-to-peer domains of it */
+	DLEND_P2P_NOT_ALLOWED,	/* a node has not said that it passes requests on */
+	DLEND_P2P_APART,	/* entry and exit are in two peer-to-peer domains of a node */
 };
 
 /**
  * struct dlend_p2p_doubt - why two devices may not reach each other
  * @kind: SURE: there is no doubt
- * @node: whose root complex is in doubt, unless @kind is NARROW or TAKEN
- * @to: where transfers leave it: the nodes that these NTBs of @node lead to; 0: a device there
+ * @node: node whose root complex may not pass requests on, if @kind is NOT_ALLOWED or APART
+ * @to: where transfers enter and leave this root complex: for an NTB, the node that it leads to; 0:
+ *	the source or the target
  */
 struct dlend_p2p_doubt {
 	enum dlend_p2p_doubt_kind kind;
@@ -174,7 +176,7 @@ struct dlend_p2p_doubt {
 	u16 to[2];
 };
 
-/* Bytes of a doubt as text. */
+/* Bytes of a doubt's text. */
 #define DLEND_P2P_DOUBT_LEN	160
 
 /**
@@ -190,29 +192,28 @@ struct dlend_p2p_doubt dlend_p2p_doubt(const struct dlend_p2p_fabric *f,
 				       unsigned int a, unsigned int b);
 
 /**
- * dlend_p2p_doubt_text - for people
+ * dlend_p2p_doubt_text - describe a doubt to people
  * @doubt: (in) doubt
- * @text: (out) DLEND_P2P_DOUBT_LEN bytes; empty if there is none
+ * @text: (out) DLEND_P2P_DOUBT_LEN bytes; "" for DLEND_P2P_SURE
  *
  * Return: @text.
  */
 const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text);
 
 /**
- * dlend_p2p_clique - the clique for device @new
+ * dlend_p2p_clique - choose the clique of device @new
  * @max: (in) highest number of a clique
  *
- * The lowest one between whose members and @new there is no doubt, else the lowest one without a
- * member.
- * Return: number, or -ENOSPC.
+ * Return: the lowest clique that has members, and no doubt between them and @new; else the lowest
+ * one without a member; else -ENOSPC.
  */
 int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 		     unsigned int n, unsigned int new, int max);
 
 /**
- * dlend_p2p_clique_rival - find a device of @of's clique, between which and @of there is a doubt
+ * dlend_p2p_clique_rival - find a device in the clique of @of that must not be there, by a doubt
  *
- * Return: its index from @after on, or -1.
+ * Return: its index, the first one from @after on; or -1.
  */
 int dlend_p2p_clique_rival(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 			   unsigned int n, unsigned int of, unsigned int after);
