@@ -19,6 +19,7 @@ static const char dlend_bringup_no_arrival[] =
 	"self-test failed: the peer's pattern did not arrive; "
 	"check this node's IOMMU, and that both firmwares give the NTB windows the same size";
 
+/* Return: DLEND_DO_ERROR, or 0 if the text is the one that @b->error had before. */
 __printf(2, 3)
 static u32 dlend_bringup_set_error(struct dlend_bringup *b, const char *format, ...)
 {
@@ -228,7 +229,7 @@ u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
 	return dlend_bringup_checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
 }
 
-/* This node's test has passed. Return: what the peer's test lacks, as seen here; NULL: nothing */
+/* This node's test has passed. Return: the problem with the peer's test; NULL: there is none */
 static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 				       const struct dlend_bringup_area *area, char *text,
 				       size_t len)
@@ -263,7 +264,7 @@ static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_brin
 	if (!b->passed)
 		return 0;
 	why = dlend_bringup_lacks(b, area, text, sizeof(text));
-	/* The peer's test may not have run yet. It is an error if it is late, or the peer beats. */
+	/* The peer's test may not have run yet: so only a small window is an error at once. */
 	if (why && (why == text || area->beat || late))
 		return dlend_bringup_set_error(b, "%s", why);
 	if (why)

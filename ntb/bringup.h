@@ -7,16 +7,16 @@
  *
  * and back to down at any time, or from test back to hello when the peer has begun anew.  By the
  * handshake a node writes into its peer's control area only after the peer has cleared that area
- * for this session:
+ * for this session.  A node writes to its peer's scratchpads, and reads its own:
  *
- *   HELLO  own nonce in the scratchpads
+ *   HELLO  the writer's nonce
  *   ACK    "I have seen your nonce, and write nothing of an older session any more"
  *   READY  "I have seen your ACK, and have cleared my control area: write"
  *
  * Each write to the peer can be lost or overwritten, once or for a while.  So nothing is written
  * only once: scratchpads and test are written again until the link is up.  A heartbeat says that
- * its sender has all that it needs for this session.  If one node is up and its peer is not, that
- * node gets no heartbeat, and begins a new session; the peer then does the same.
+ * its sender has all that it needs for this session.  If a node is up and its peer is not, the
+ * node gets no heartbeat, and begins anew; its peer sees that, and goes back to hello.
  */
 #ifndef DLEND_NTB_BRINGUP_H
 #define DLEND_NTB_BRINGUP_H
@@ -34,7 +34,7 @@ enum dlend_bringup_state {
 };
 
 /* Actions that an event asks for; several at once are possible, and are done in this order. */
-#define DLEND_DO_END	0x01	/* the session is over: stop writing, hide the scratchpads */
+#define DLEND_DO_END	0x01	/* the session is over: stop writing, set MAGIC, ACK, READY to 0 */
 #define DLEND_DO_ACK	0x02	/* write READY = 0, then ACK = @ack */
 #define DLEND_DO_CLEAR	0x04	/* clear the own control area, then write READY = @ack */
 #define DLEND_DO_TEST	0x08	/* run the self-test, report by dlend_bringup_tested() */
@@ -42,9 +42,9 @@ enum dlend_bringup_state {
 #define DLEND_DO_ERROR	0x20	/* @error has a new text for the log */
 
 #define DLEND_BRINGUP_ERROR_LEN	192
-#define DLEND_BRINGUP_RETEST_MS	1000
+#define DLEND_BRINGUP_RETEST_MS	1000	/* between self-tests, until the link is up */
 #define DLEND_BRINGUP_LATE_MS	5000	/* a peer's test that comes later is an error */
-#define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
+#define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)	/* a smaller one is an error */
 
 /**
  * struct dlend_bringup - the state machine of one link; all 0 at first
@@ -61,7 +61,7 @@ enum dlend_bringup_state {
  *	fit; @picked: the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted
  * @passed: this node's self-test has passed
- * @complete: the peer's self-test has arrived here, too, and this node can use the link
+ * @complete: @passed, the peer's self-test has arrived here, and its window is large enough
  * @cleared: this node's control area was cleared for this session
  * @tested_at: when this node's self-test last ran, milliseconds; 0: it has not run
  * @test_since: when state test began, milliseconds
@@ -182,7 +182,7 @@ u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
 
 /**
  * dlend_bringup_tested - note the result of the self-test that DLEND_DO_TEST asked for
- * @b: machine
+ * @b: machine; in any other state than test the call is ignored
  * @passed: (in) result
  * @now: (in) milliseconds
  *
@@ -192,7 +192,7 @@ u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
 
 /**
  * dlend_bringup_area - evaluate this node's control area
- * @b: machine
+ * @b: machine; in states down and hello the call is ignored
  * @area: (in) its contents, not trusted
  * @now: (in) milliseconds
  *

@@ -13,7 +13,7 @@
  * @peers: how many peers the NTB has
  * @spads: how many scratchpads the peer can write; 0: the peer cannot write any
  * @doorbells: doorbells that the NTB has, a bit for each
- * @translates: the NTB can set the translation of inbound windows at this side
+ * @translates: this side can set where the windows lead by which the peer reaches this node
  * @db_unsafe: use of its doorbells can lock up the host
  * @spad_unsafe: use of its scratchpads can lock up the host
  * @allow_unsafe: the administrator wants it to be used all the same (dlend_ntb.allow_unsafe)

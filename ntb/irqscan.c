@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Walk over the interrupt ring.
+ * Arithmetic for interrupts across a link: see irqscan.h.
  *
  * Pure: knows the ring, and counters as numbers; sinks and locks are the caller's.
  */

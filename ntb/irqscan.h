@@ -37,7 +37,7 @@ enum dlend_irqscan_end dlend_irqscan_some(u32 *cons, const struct dlend_ctrl *ct
 					  void *ctx, u32 *budget);
 
 /**
- * struct dlend_budget - how many hints may be looked at in a period of time
+ * struct dlend_budget - how many hints may be looked at in a period (for the caller, a jiffy)
  * @at: number of the period
  * @left: hints that are left in it
  */
@@ -47,9 +47,9 @@ struct dlend_budget {
 };
 
 #define DLEND_BUDGET		4096u	/* hints of a period */
-#define DLEND_BUDGET_TURN	256u	/* hints at a time, interrupts off: a thread does more */
+#define DLEND_BUDGET_TURN	256u	/* hints at a time, with interrupts off */
 #define DLEND_DOORBELL_COST	16u	/* hints that each doorbell interrupt costs in addition */
-#define DLEND_BUDGET_SHARE	4u	/* a period's time / this uses up the budget, too */
+#define DLEND_BUDGET_SHARE	4u	/* 1 / this of a period's time uses up the budget, too */
 
 /**
  * dlend_budget_turn - get how much a doorbell interrupt may do, which has just come
@@ -86,9 +86,10 @@ struct dlend_irqlook {
 };
 
 /**
- * dlend_irqlook_piece - the next piece of the walk
- * @l: walk; moved on
- * @handle: (in) of the first sink from @l->handle on; it may be another one than at the last piece
+ * dlend_irqlook_piece - get the next piece of the walk, and move the walk behind it
+ * @l: walk
+ * @handle: (in) of the first sink from @l->handle on; it may be another one than at the last piece.
+ *	If the caller finds no such sink, the walk is over
  * @first: (out) its first vector in this piece
  *
  * Context: any; the caller serialises. Return: how many vectors, up to DLEND_BUDGET_TURN.
@@ -105,8 +106,8 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
  * between.
  */
 #define DLEND_READ_SHARE	4u		/* the share is 1 / this */
-#define DLEND_READ_BURST_NS	2000000ll
-#define DLEND_READ_DEBT_NS	250000000ll
+#define DLEND_READ_BURST_NS	2000000ll	/* limit of the saved time */
+#define DLEND_READ_DEBT_NS	250000000ll	/* limit of what one read counts for */
 
 /**
  * struct dlend_readtime - how long reads through a window may take; all 0 at first

@@ -156,7 +156,7 @@ struct dlend_peer_window {
  * @on: a session is up: sources may fire
  * @sending: one thread at a time reads for late interrupts, and then sends them
  * @reading: taken inside @sending, or alone; held while a thread reads through the window
- * @quiet_until: no thread reads before this time, in jiffies; under @reading
+ * @quiet_until: jiffies: no thread reads before, as a pause after a slow read; under @reading
  * @late: sources with interrupts that the handler did not send itself
  * @work: sends these interrupts
  */
@@ -176,7 +176,7 @@ struct dlend_irq_sources {
  * struct dlend_tx - the sending end of a link
  * @lock: guards @ring, @session, the ring in the peer's memory; a semaphore, as a mutex cannot be
  *	waited for with a deadline
- * @ring: indices
+ * @ring: how many messages were written, and how many the peer has taken
  * @session: messages of this session may be written; 0: none
  */
 struct dlend_tx {
@@ -202,7 +202,7 @@ struct dlend_jobs {
 /**
  * struct dlend_chan - the receiving end of a link
  * @lock: guards @rx, @bad_frames
- * @rx: indices
+ * @rx: how many messages were taken, and how many the peer has written
  * @bad_frames: messages of this session that were refused
  */
 struct dlend_chan {
@@ -218,7 +218,7 @@ struct dlend_chan {
  * @session: the session for which link_up() was called, 0 after link_down()
  * @users: a bit for each user (by its side) that got link_up() in that session
  * @down_done: link_down() of all users has returned for the last session; no session begins before.
- *	Read without a lock
+ *	Set to false under state_lock, to true under @lock; read without a lock
  */
 struct dlend_announced {
 	struct mutex lock;		/* callbacks; session, users */
@@ -230,8 +230,9 @@ struct dlend_announced {
 
 /**
  * struct dlend_irq_sinks - all sinks of a link
- * @all: sinks by handle; walked, and taken out, under link->irq_lock
- * @next_handle: handles are given out in turn, so a late hint for a closed sink hits no new one
+ * @all: sinks by handle; link->irq_lock is held to use or remove one, not to add one
+ * @next_handle: handles are given out in turn, so a late hint for a closed sink hits no new one;
+ *	under the lock of @all
  * @cons: hints looked at so far; under link->irq_lock
  * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
  */
@@ -245,7 +246,7 @@ struct dlend_irq_sinks {
 /**
  * struct dlend_doorbell - doorbells of a link
  * @work: polls them while they are masked
- * @budget: what their interrupts may do; under link->irq_lock
+ * @budget: how much their interrupt handler may do; under link->irq_lock
  * @on: the hardware is set up: @work may unmask. Under link->irq_lock, also read without
  * @looked_at: when every counter was last looked at, ms; under state_lock
  */
@@ -265,7 +266,8 @@ struct dlend_doorbell {
  *	reference
  * @ready: the peer's second window leads to this host's interrupts; written under
  *	link->state_lock, read without
- * @page: where they begin in that window; under link->state_lock and @lock
+ * @page: byte offset in that window where these interrupts begin; written under link->state_lock
+ *	and @lock, read under one of them
  * @user: the process that has direct interrupts of this link, while @users is not 0
  * @users: how many sets of vectors there are
  * @old: sets that may still be written to, until the next session
@@ -322,7 +324,7 @@ struct dlend_sessions {
  * @asleep: the host is suspended, or about to be. Under @state_lock
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
- * @peer: node id of the peer, 0 while unknown
+ * @peer: node id of the last session's peer, 0: none so far. Set under @state_lock, read without
  * @peer_name: its name, as of dlend_name_read()
  * @stat: counters
  *
@@ -336,7 +338,7 @@ struct dlend_sessions {
  * @error: why the link is not up
  * @error_said: @error was logged since the link was up last
  *
- * @aperture: the peer's accesses arrive here; NULL before the hardware could be set up
+ * @aperture: the peer's accesses arrive here; NULL until it is set, once, under @state_lock
  * @ctrl: this node's control area: the peer writes it. Set under @state_lock and @irq_lock, once
  * @peer_ctrl: the peer's control area: this node writes it. Constant while a session is up
  * @irq_lock: guards sinks, their scan, the doorbell's budget
@@ -411,10 +413,10 @@ static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 /**
  * dlend_link_restart_current - have the session, or a bring-up under way, ended and begun anew
  * @link: link; if there is neither, @why is forgotten
- * @why: (in) for the log and last_error: a string literal. It is copied later
+ * @why: (in) the reason, for the log and last_error: a string literal, which is copied later
  *
- * This only notes @why and queues state_work, which ends the session.  The caller that has to make
- * sure that it means no later session uses dlend_link_restart().
+ * This only notes @why and queues state_work, which ends the session.  A caller whose reason may
+ * belong to an earlier session uses dlend_link_restart(), which then does nothing.
  * Context: any, hard interrupt too.
  */
 void dlend_link_restart_current(struct dlend_link *link, const char *why);
@@ -540,7 +542,7 @@ void dlend_window_unmap(struct dlend_link *link, void __iomem *mem);
 
 /* irq_source.c */
 
-/** dlend_irq_sources_init - no source may fire yet. Context: any. */
+/** dlend_irq_sources_init - set up the sources of a new link; none may fire yet. Context: any. */
 void dlend_irq_sources_init(struct dlend_link *link);
 
 /**
@@ -562,8 +564,8 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  * both (a flushing read).  This function makes one such read, and sends late interrupts.  It does
  * nothing on the loop, or if the session is over.
  *
- * The link's control area must stay until this returns: so it is called by a handler of a message,
- * or by work that link_down() of its user waits for.
+ * The caller guarantees that @link->peer_ctrl stays mapped until this returns: the caller is a
+ * message handler, or work that link_down() of its user waits for.
  * Context: process, may sleep, waits for the peer; not with a lock held for which
  * dlend_waits_for_no_peer() is declared.
  */
@@ -621,7 +623,7 @@ void dlend_chan_stop(struct dlend_link *link);
 
 /* irq_sink.c */
 
-/** dlend_irq_sinks_init - there is no sink. Context: any. */
+/** dlend_irq_sinks_init - set up sinks and doorbells of a new link. Context: any. */
 void dlend_irq_sinks_init(struct dlend_link *link);
 
 /**
@@ -654,7 +656,7 @@ void dlend_doorbell_look(struct dlend_link *link);
 void dlend_directs_recall(struct dlend_link *link);
 
 /**
- * dlend_directs_begin - free the sets that were closed before the lender had acknowledged that
+ * dlend_directs_begin - free the sets that dlend_irq_direct_close() has kept (its @acked was false)
  * @link: link whose next session is about to begin: the peer has forgotten these vectors
  *
  * Context: process, may sleep; takes directs.lock.
@@ -662,7 +664,7 @@ void dlend_directs_recall(struct dlend_link *link);
 void dlend_directs_begin(struct dlend_link *link);
 
 /**
- * dlend_directs_close - clear the second window: the peer reaches no interrupts any more
+ * dlend_directs_close - clear the second window's translation: the peer reaches no interrupts here
  * @link: link
  *
  * Context: process, may sleep; state_lock.
@@ -711,7 +713,7 @@ void dlend_session_open(struct dlend_link *link, bool asleep);
  * dlend_session_suspend - end the session, as the host sleeps or goes down; or begin sessions again
  * @link: link
  * @on: (in) true: when this returns, the session is over, link_down() of all users has returned,
- *	and no new session begins; false: sessions begin again
+ *	and no new session begins; false: a new session may begin
  *
  * The hardware may lose all of its settings while the host sleeps: the next session makes them
  * again.

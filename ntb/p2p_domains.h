@@ -11,7 +11,7 @@
 /* How many host bridges can have a number: those above NTBs and lent functions, not all. */
 #define DLEND_P2P_DOMAIN_MAX	64
 
-#define DLEND_P2P_DOMAIN_NONE	0	/* not allowed */
+#define DLEND_P2P_DOMAIN_NONE	0	/* the host bridge passes no requests on */
 #define DLEND_P2P_DOMAIN_HOST	1	/* all of the host: its administrator allows that */
 #define DLEND_P2P_DOMAIN_FIRST	2	/* the first of dlend_p2p_domains_number() */
 
@@ -37,8 +37,8 @@ struct dlend_p2p_domains {
  * @joined: (in) does host bridge @a pass requests on to functions below @b? If @a and @b are the
  *	same: does it pass them back to functions below itself?
  *
- * All bridges of a peer-to-peer domain are joined with each other. A bridge that has no number yet
- * is asked about again each time: the functions below the bridge may have changed.
+ * All bridges of a peer-to-peer domain are joined with each other. While a bridge has no number,
+ * each call asks joined() about it again: the functions below the bridge may have changed.
  *
  * Context: any that joined() runs in. Return: number; DLEND_P2P_DOMAIN_NONE if the bridge is not
  * joined with itself, or too many have a number.

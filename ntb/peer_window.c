@@ -32,7 +32,7 @@ static void dlend_window_revoke(struct dlend_notifier *notifier, u64 at, u64 siz
 {
 	struct dlend_window *w = container_of(notifier, struct dlend_window, notifier);
 
-	/* If a part is unmapped, all of @w ends: who uses the rest opens a new window. */
+	/* If a part is unmapped, all of @w ends: a user of the rest opens a new window. */
 	w->phys = 0;
 	if (w->revoked)
 		w->revoked(w);

@@ -107,9 +107,9 @@ static bool dlend_request_repeats(const struct dlend_msg *a, const struct dlend_
 }
 
 /*
- * Find the requests about the device of @msg that are not done; those that are only refused do not
- * count.  @last: (out) the last one, not written if there is none; @calls: (out) how many calls
- * there are.  Return: the first one, which is run next; NULL: there is none
+ * Find the requests about the device of @msg that are not done; refused ones are skipped.  @last:
+ * (out) the last one, not written if there is none; @calls: (out) how many calls there are.
+ * Return: the first one, which is run next; NULL: there is none
  */
 static struct dlend_request *dlend_requests_of_device(struct dlend_requests *q,
 						      const struct dlend_msg *msg,

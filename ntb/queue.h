@@ -28,9 +28,9 @@
  * struct dlend_ring_tx - producing end
  * @prod: messages written so far; the caller increments it
  * @cons: messages that the peer is known to have consumed
- * @busy_since: milliseconds: the ring was full then, or the peer had just taken as many messages as
- *	a full ring holds, and the ring was more than half full at each check since then; 0: the
- *	ring is not busy
+ * @busy_since: 0: the ring is not busy. It gets busy when a check finds it full, and stays so until
+ *	one finds it half empty. Milliseconds: when it got busy, or when the peer had taken
+ *	DLEND_RING_SLOTS more messages
  * @busy_cons: @cons at @busy_since
  */
 struct dlend_ring_tx {
@@ -120,7 +120,7 @@ struct dlend_requests {
 	unsigned int calls, posts, refusals;
 };
 
-/** dlend_requests_init - empty, and without memory for requests. Context: any. */
+/** dlend_requests_init - set up a queue: empty, without memory for requests. Context: any. */
 void dlend_requests_init(struct dlend_requests *q);
 
 /**

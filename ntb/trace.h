@@ -28,6 +28,7 @@ TRACE_EVENT(dlend_link_state,
 		  __entry->session)
 );
 
+/* @err: result of sending, or of the check of a message that has come */
 DECLARE_EVENT_CLASS(dlend_msg,
 	TP_PROTO(const char *link, const struct dlend_msg *msg, int err),
 	TP_ARGS(link, msg, err),
