@@ -40,7 +40,7 @@
 #define RW(at, width, show, write)	{ at, width, show, write, 0 }
 #define W1C(at, width, show, w1c)	{ at, width, show, 0, w1c }
 
-/* PCI header, type 0.  The BARs and the ROM have functions of their own. */
+/* PCI header, type 0.  borrower/cfg.c emulates the BARs and the ROM. */
 const struct dlend_cap_rule dlend_cap_header_rules[] = {
 	RO(PCI_VENDOR_ID, 2),
 	RO(PCI_DEVICE_ID, 2),
@@ -49,7 +49,7 @@ const struct dlend_cap_rule dlend_cap_header_rules[] = {
 	   PCI_COMMAND_PARITY | PCI_COMMAND_SERR | PCI_COMMAND_INTX_DISABLE),
 	/* dlend_cfg_init() sets the list bit, if the guest sees any capability. */
 	W1C(PCI_STATUS, 2, PCI_STATUS_66MHZ | PCI_STATUS_FAST_BACK | PCI_STATUS_DEVSEL_MASK,
-	    0xf900),
+	    0xf900 /* errors */),
 	RO(PCI_CLASS_REVISION, 4),
 	RW(PCI_CACHE_LINE_SIZE, 1, ALL, 0xff),
 	RW(PCI_LATENCY_TIMER, 1, ALL, 0xff),
@@ -82,6 +82,7 @@ static const struct dlend_cap_rule vpd_rules[] = {
 	{}
 };
 
+/* borrower/cfg.c adds the registers whose place depends on PCI_MSI_FLAGS. */
 static const struct dlend_cap_rule msi_rules[] = {
 	RW(PCI_MSI_FLAGS, 2, PCI_MSI_FLAGS_QMASK | PCI_MSI_FLAGS_64BIT | PCI_MSI_FLAGS_MASKBIT,
 	   PCI_MSI_FLAGS_ENABLE | PCI_MSI_FLAGS_QSIZE),
@@ -263,7 +264,7 @@ static const struct dlend_cap std_caps[] = {
 	{ PCI_CAP_ID_SATA, .len = PCI_SATA_SIZEOF_SHORT, .length = dlend_cap_sata_length },
 	/* Addresses: where a device decodes, and where it sends interrupts */
 	{ PCI_CAP_ID_HT, DLEND_CAP_SECRET, .len = 4, .length = dlend_cap_ht_length },
-	/* Entries of at most eight words: how many they are is among the addresses. */
+	/* An entry says itself how many words it has; that is hidden, too, so eight are assumed. */
 	{ PCI_CAP_ID_EA, DLEND_CAP_SECRET, .min = 4,
 	  COUNTED(4, 32, PCI_EA_NUM_ENT, PCI_EA_NUM_ENT_MASK) },
 };
@@ -310,7 +311,7 @@ static const struct dlend_cap ext_caps[] = {
 	{ PCI_EXT_CAP_ID_ATS, .len = PCI_EXT_CAP_ATS_SIZEOF },
 	{ PCI_EXT_CAP_ID_PRI, .len = PCI_EXT_CAP_PRI_SIZEOF },
 	{ PCI_EXT_CAP_ID_PASID, .len = PCI_EXT_CAP_PASID_SIZEOF },
-	/* VFs are made by the lender, and sizes of BARs are fixed by their slots in the window. */
+	/* VFs are made by the lender, and sizes of BARs are fixed by their slots in the aperture. */
 	{ PCI_EXT_CAP_ID_SRIOV, DLEND_CAP_SECRET, .len = PCI_EXT_CAP_SRIOV_SIZEOF },
 	{ PCI_EXT_CAP_ID_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },
 	{ EXT_ID_VF_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },

@@ -4,7 +4,8 @@
  * memory, lets callers wait for their replies, receives from the ring in this node's memory, and
  * runs users' handlers for the peer's requests.
  *
- * A message is bytes with a type, an id and a device here; only its user knows its meaning.
+ * Here a message is bytes with a type, an id and a device.  Only its user knows the payload; one
+ * type is known here, too (dlend_tx_says_done()).
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -18,7 +19,7 @@
 
 /* Sending */
 
-/* How many call_timeout_ms a peer has to take a full ring, before its session ends. */
+/* A peer has this many times call_timeout_ms to take a full ring; then the session ends. */
 #define DLEND_TX_FULL_CALLS	4
 /*
  * Microseconds between two checks for room.  A peer that is awake takes a message in some tens of
@@ -26,7 +27,7 @@
  */
 #define DLEND_TX_ROOM_US	50
 #define DLEND_TX_ROOM_MAX_US	200
-/* After this many malformed messages the session begins anew: the peer speaks another protocol. */
+/* Malformed messages in a session until it ends: the peer speaks another protocol. */
 #define DLEND_MAX_BAD_FRAMES	16
 
 static unsigned int dlend_call_timeout_ms = 5000;
@@ -93,7 +94,7 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 		room = dlend_tx_room(link);
 		if (room < 0)
 			return -ENOTCONN;
-		/* A peer that is alive, but takes hardly any messages: a new session. */
+		/* The peer is alive, but takes hardly any messages: end the session. */
 		if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(), DLEND_TX_FULL_CALLS *
 				       (u64)READ_ONCE(dlend_call_timeout_ms)))
 			dlend_link_restart_current(link, "peer takes no messages, or too slowly");
@@ -466,7 +467,8 @@ static int dlend_jobs_init(struct dlend_link *link, const char *name)
  * Under chan.lock.  A message with a wrong checksum was overwritten; a message with a wrong
  * sequence number is not the next one (both -EBADMSG).  In both cases a message of the peer is
  * lost, maybe the one that ends a lease, and the peer sends everything again only in a new session.
- *  So the session ends.  A message that is complete, but malformed, is just dropped.
+ * So the session ends.  A message that is complete, but malformed, is dropped; the session ends
+ * when DLEND_MAX_BAD_FRAMES of them have come.
  */
 static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int err,
 				 const char *why)

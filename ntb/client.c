@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlend_ntb: client of the kernel's NTB API, the hardware under a link; and the requesters that a
- * Switchtec switch lets pass, which that API does not know.
+ * dlend_ntb: client of the kernel's NTB API, the hardware under a link.  It also sets which
+ * requesters a Switchtec switch lets pass: the NTB API has no call for that.
  *
  * The only file that includes linux/ntb.h and linux/switchtec.h.  Knows scratchpads, doorbells,
  * memory windows and the table of requesters; nothing of sessions and messages.
@@ -180,9 +180,9 @@ static int dlend_switchtec_configure(struct switchtec_dev *stdev,
 
 /*
  * The switch passes only requests whose requester IDs are in its table.  The kernel's driver has
- * entered those of the host itself, which stay; this function writes all other entries.  On an
- * error the table is as before: -ENOSPC it is too small; -EAGAIN the other side has the lock; -EIO
- * the switch refuses; -ENODEV the switch does not answer.
+ * entered those of the host itself, which stay; this function writes all other entries.  Return: 0;
+ * with the table as before: -ENOSPC it is too small, -EAGAIN the other side has the lock, -ENODEV
+ * the switch does not answer; -EIO the switch refuses, or has taken only a part
  */
 static int dlend_switchtec_set_requesters(struct switchtec_dev *stdev,
 					  struct dlend_requesters *these)
@@ -553,7 +553,7 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 	c->stdev = dlend_switchtec_of(ntb->pdev);
 	c->hw.ops = &dlend_client_hw_ops;
 	c->hw.dma_dev = dlend_ntb_dma_dev(ntb);
-	c->hw.shares_domain = c->stdev;
+	c->hw.shares_domain = c->stdev;		/* Switchtec's driver does DMA itself */
 	c->in = -1;
 	c->spare_in = -1;
 	err = dlend_client_find_window(c);

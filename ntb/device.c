@@ -17,7 +17,7 @@ static struct dlend_link *to_dlend_link(struct device *dev)
 	return container_of(dev, struct dlend_link, dev);
 }
 
-/* An attribute that is only read, and takes no lock; or link->state_lock. */
+/* A read-only attribute; @value is read without link->state_lock. */
 #define DLEND_LINK_ATTR(name, format, value)							\
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf)	\
 {												\
@@ -287,6 +287,7 @@ const struct class dlend_link_class = {
 /* Set before the links are walked, so that a link that is added later sees it. */
 static bool dlend_links_asleep;
 
+/* Callback of dlend_links_each(). @on: bool */
 static int dlend_link_sleep(struct dlend_link *link, void *on)
 {
 	dlend_session_suspend(link, *(bool *)on);
@@ -296,7 +297,7 @@ static int dlend_link_sleep(struct dlend_link *link, void *on)
 void dlend_links_suspend(bool on)
 {
 	WRITE_ONCE(dlend_links_asleep, on);
-	dlend_links_each(false, dlend_link_sleep, &on);
+	dlend_links_each(false /* up or not */, dlend_link_sleep, &on);
 }
 
 static int dlend_link_make_parts(struct dlend_link *link, const char *name)
@@ -346,7 +347,7 @@ DLEND_EXPORT(dlend_link_add);
 
 void dlend_link_remove(struct dlend_link *link)
 {
-	/* The link is in the registry until the last link_down(): a user may leave until then. */
+	/* The link stays in the list until its last link_down(): users may unregister until then. */
 	dlend_session_remove(link);
 	dlend_announce_settle();
 	dlend_link_unregister(link);

@@ -42,7 +42,7 @@ struct dlend_direct_vector {
 };
 
 /*
- * struct dlend_irq_direct - a set of vectors, for one device
+ * struct dlend_irq_direct - a set of vectors, for one device; one call at a time (dlend/link.h)
  * @link: the link; a reference until dlend_irq_direct_close()
  * @old: in dlend_directs.old; under directs.lock
  * @fire: the user's function, called with @arg
@@ -122,7 +122,8 @@ static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 
 /*
  * Before a set is made: make the irq domain, and let the second window lead to interrupts, if that
- * was not done before.  Under state_lock and directs.lock.
+ * was not done before.  Under state_lock and directs.lock.  Return: 0; -ENOTCONN no session; as
+ * dlend_direct_make_domain(); as dlend_link_hw_ops.spare_set()
  */
 static int dlend_direct_prepare(struct dlend_link *link)
 {

@@ -31,7 +31,7 @@
  * @handle: number of the sink in hints
  * @counters: one for each vector; the lender writes them
  * @seen: values of the counters up to which interrupts were delivered; under link->irq_lock
- * @fire: the user's, with @arg
+ * @fire: the user's function, called with @arg under link->irq_lock
  */
 struct dlend_irq_sink {
 	struct dlend_link *link;
@@ -266,7 +266,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_doorbell);
 
-/* Scan the ring, some pieces of it. Return: are hints left? */
+/* Scan some pieces of the ring, and every counter if that is wanted. Return: are hints left? */
 static bool dlend_doorbell_scan(struct dlend_link *link)
 {
 	bool more = true;
@@ -341,7 +341,7 @@ void dlend_doorbell_enable(struct dlend_link *link, bool on)
 	link->doorbell.on = on;
 	spin_unlock_irq(&link->irq_lock);
 	if (on) {
-		link->ops->db_clear(link->hw, bits);
+		link->ops->db_clear(link->hw, bits);	/* of earlier sessions */
 		link->ops->db_mask(link->hw, bits, false);
 	} else {
 		cancel_work_sync(&link->doorbell.work);

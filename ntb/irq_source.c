@@ -21,8 +21,8 @@
 #include "link.h"
 
 /*
- * Milliseconds to read all messages of a device; each read takes some microseconds.  Other requests
- * about this device wait until all are read.
+ * Milliseconds to read all MSI messages (address and data) of a device; each read takes some
+ * microseconds.  Other requests about this device wait until all are read.
  */
 #define DLEND_MESSAGES_MS	2000
 
@@ -261,7 +261,7 @@ static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32
 {
 	if (!dlend_irq_source_silent(src, vector))
 		return NULL;
-	/* This node has written it in the self-test: a number of bytes, which is never all ones. */
+	/* The self-test has written the window's size there, which is never all ones. */
 	if (dlend_peer_read_now(src->in.link, &src->in.link->peer_ctrl->window) == ~0u)
 		return dlend_irq_no_answer;
 	return dlend_irq_source_silent(src, vector) ? dlend_irq_no_counters : NULL;
@@ -372,7 +372,7 @@ static void dlend_irq_sources_send_late(struct dlend_link *link)
 	guard(mutex)(&all->sending);
 	dlend_irq_sources_take(all, &now);
 	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u) {
-		/* The read was not answered. */
+		/* Nothing answers. A session that has begun meanwhile goes on. */
 		spin_lock_irq(&all->lock);
 		all->on &= !dlend_session_live(&in);
 		dlend_link_restart(&in, dlend_irq_no_answer);

@@ -21,7 +21,6 @@
 #define DLEND_WIRE_MAX_ERRNO	4095
 #define DLEND_WIRE_MAX_MSI	32
 #define DLEND_WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
-
 #define DLEND_WIRE_MAX_NUMA	1023	/* as many nodes as the kernel can have */
 #define DLEND_WIRE_MIN_PAYLOAD	128	/* Max_Payload_Size, PCIe 7.5.3.4 */
 #define DLEND_WIRE_MAX_PAYLOAD	4096
@@ -237,7 +236,7 @@ static const char *dlend_msg_check_irq(u16 type, const void *payload)
 	u32 count = le32_to_cpu(p->count);
 
 	switch (le32_to_cpu(p->mode)) {
-	case DLEND_IRQ_NONE:
+	case DLEND_IRQ_NONE:	/* @count is not used */
 		return count > DLEND_MAX_VECTORS ? "irq count" : NULL;
 	case DLEND_IRQ_INTX:
 		return count != 1 ? "irq count" : NULL;
@@ -567,7 +566,7 @@ static int dlend_msg_check_frame(const struct dlend_msg *msg, const char **why)
 		return dlend_msg_refuse(why, "flags", -EPROTO);
 	if (le16_to_cpu(msg->len) != (reply ? rule->reply_len : rule->request_len))
 		return dlend_msg_refuse(why, "len", -EPROTO);
-	/* A post has no id; a reply without one answers nothing. */
+	/* A post has no id, a reply has one. Any other request without one gets no reply. */
 	if (msg->id ? post : reply)
 		return dlend_msg_refuse(why, "id", -EINVAL);
 	if (msg->reserved)

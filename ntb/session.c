@@ -256,7 +256,7 @@ static int dlend_setup_prepare(struct dlend_link *link)
 	return 0;
 }
 
-/* Clear the translations: the peer reaches nothing of this node until dlend_setup_prepare(). */
+/* Mask doorbells, clear translations: the peer reaches nothing here until dlend_setup_prepare(). */
 static void dlend_setup_close(struct dlend_link *link)
 {
 	dlend_doorbell_enable(link, false);
@@ -384,7 +384,7 @@ static void dlend_announce_work(struct work_struct *work)
 		dlend_uevent_state(&link->dev, news);
 }
 
-/* A user was added: link_up(), if the others have had theirs. */
+/* A user was added: call its link_up(), if the link is up for users. */
 static int dlend_announce_to_new(struct dlend_link *link, void *user)
 {
 	guard(mutex)(&link->announced.lock);
@@ -392,7 +392,7 @@ static int dlend_announce_to_new(struct dlend_link *link, void *user)
 	return 0;
 }
 
-/* A user was removed: its last link_down(). */
+/* A user was removed: call its link_down() for the last time. */
 static int dlend_announce_to_leaver(struct dlend_link *link, void *arg)
 {
 	struct dlend_link_user *user = arg;
@@ -563,7 +563,7 @@ static bool dlend_session_may_log(struct dlend_link *link)
 	return __ratelimit(&link->sessions.messages);
 }
 
-/* The peer reaches only the smaller one of its window and our aperture: slots must be there. */
+/* The peer reaches only the smaller one of its window and our aperture: limit slots to that. */
 static void dlend_session_fit_windows(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -684,7 +684,7 @@ static bool dlend_session_start(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
 
-	/* While users' link_down() of the last session runs; announced.work queues a step later. */
+	/* If link_down() of users is still to return: announced.work then queues another step. */
 	if (!READ_ONCE(link->announced.down_done) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();

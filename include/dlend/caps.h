@@ -83,7 +83,7 @@ struct dlend_caps {
 	u8 pcie, lanes;
 };
 
-/** dlend_cap_header_rules - header, type 0; BARs and the ROM have functions of their own */
+/** dlend_cap_header_rules - header, type 0, without BARs and the ROM (borrower/cfg.c) */
 extern const struct dlend_cap_rule dlend_cap_header_rules[];
 
 /**

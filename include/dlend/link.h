@@ -288,8 +288,8 @@ struct dlend_requesters {
  * link_up() the caller sets its requesters again.  When the link is removed, its entries are
  * removed from the table.
  * Context: process, may sleep; takes state_lock.
- * Return: 0; -ENODEV the hardware is gone. On other errors the table is as before: -ENOSPC it is
- * too small; -EAGAIN the peer has locked it: try again; -EIO the hardware refuses.
+ * Return: 0; with the table as before: -ENODEV the hardware is gone, -ENOSPC it is too small,
+ * -EAGAIN the peer has locked it: try again; -EIO the hardware refuses, or has taken only a part.
  */
 int dlend_link_set_requesters(struct dlend_link *link, struct dlend_requesters *these);
 

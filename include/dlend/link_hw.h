@@ -48,9 +48,9 @@ struct dlend_requesters;
  * @set_requesters: let requests with the requester IDs in @these, and of this host's processors,
  *	pass to the peer, and no others, as dlend_link_set_requesters() says. A reset of the
  *	hardware may undo this; then a new session begins, and this is called again. Return: 0, also
- *	if the hardware lets all requests pass. On an error nothing has changed: -ENOSPC the
- *	hardware's table is too small; -EIO the hardware refuses; -EAGAIN the peer is changing the
- *	table now; -ENODEV the hardware does not answer. NULL: all requests pass
+ *	if the hardware lets all requests pass; if nothing has changed: -ENOSPC the hardware's table
+ *	is too small, -EAGAIN the peer is changing the table now, -ENODEV the hardware does not
+ *	answer; -EIO the hardware refuses, or has taken only a part. NULL: all requests pass
  * @requesters_free: get how many more requester IDs the hardware's table has room for. Return: that
  *	number; -ENODATA there is no table, and all requests pass; -ENODEV the hardware does not
  *	answer. NULL if @set_requesters is
