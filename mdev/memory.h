@@ -230,7 +230,8 @@ void dlend_memory_rescan(struct dlend_memory *mem);
  * @mem: (in) memory
  * @bars: (in, out) receives their ranges; none if the VM is not watched
  *
- * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
+ * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock. Return: 0; -ENOMEM: some are
+ * missing.
  */
 int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars);
 
@@ -277,9 +278,9 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
  * @mem: (in, out) memory
  *
  * When this returns, all of the VM's RAM is unmapped in the aperture.  The RAM stays pinned, and
- * extents keep their slots.  Builds for other devices map nothing before this device has stopped
- * (dlend_memory_ops.quiesced).  If another device of the VM uses the same mappings, nothing is
- * done, because this node cannot tell the DMA of the two apart.
+ * extents keep their slots.  A device that begins to use the RAM after this gets nothing mapped
+ * before this device has stopped (dlend_memory_ops.quiesced).  If another device of the VM uses the
+ * mappings already, nothing is done: this node cannot tell the DMA of the two apart.
  *
  * Context: may sleep; takes ram->lock; does not wait for a peer or for pins.
  * Return: true if DMA is blocked, or the aperture is gone.
@@ -309,7 +310,7 @@ void dlend_memory_revoke(struct dlend_memory *mem);
  * so the first device that is closed after this unpins all memory, instead of handing its pins over
  * to the next device.
  *
- * Context: may sleep; takes loss_lock; waits at most a second.
+ * Context: may sleep; takes dlend_rams_lock and loss_lock; waits at most a second.
  */
 void dlend_memory_vmm_exits(struct dlend_memory *mem);
 

@@ -431,7 +431,7 @@ u64 dlend_pinned_missing(const struct dlend_pinned *x, u64 now_ms);
  * @x: (in, out) pin table
  * @now_ms: (in) time, of the same clock
  *
- * Context: any.
+ * A GiB that just shrinks is noted as such (&dlend_block.leaves). Context: any.
  */
 void dlend_pinned_accept(struct dlend_pinned *x, u64 now_ms);
 

@@ -27,7 +27,7 @@ enum dlend_step {
 	DLEND_STEP_QUIESCE,	/* (old host) the VM stands still: stop the device */
 	DLEND_STEP_RUN,		/* (old host) the VM goes on here after all */
 	DLEND_STEP_STANDBY,	/* (new host) ask for a lease that prepares to take over */
-	DLEND_STEP_TAKE_OVER,	/* (new host) */
+	DLEND_STEP_TAKE_OVER,	/* (new host) the VM goes on here: take the device over */
 };
 
 /* Interrupt mode while the lender sets interrupts up: no desired state has it. */
@@ -50,7 +50,7 @@ enum dlend_step {
  * @vm: number of the VM that the device is for: a counter that grows when the device is closed,
  *	when another VM is to come, and when that VM does not come after all
  * @turn: counter: changes of @quiesced
- * @named: counter: changes of @move_to and @forced
+ * @named: counter: settings of @move_to and @forced, also to the same values
  * @reset: counter: resets of the device
  * @enable: counter: the guest has turned on memory decoding or bus mastering
  * @build: counter: builds without which the device may not do DMA; like the next two, done by
@@ -96,7 +96,7 @@ struct dlend_situation {
 
 /* What happens to a guest's access to a BAR. */
 enum dlend_gate {
-	DLEND_GATE_SHUT,	/* it waits: nothing is borrowed yet, or a reset is under way */
+	DLEND_GATE_SHUT,	/* it waits: the device is not borrowed, reset and enabled yet */
 	DLEND_GATE_OPEN,	/* it goes through */
 	DLEND_GATE_DEAD,	/* no device answers: reads get 0xff, writes are lost */
 	DLEND_GATE_READ,	/* a trapped read goes through, all else waits for the next steps */
@@ -256,7 +256,7 @@ bool dlend_reply_wanted(const struct dlend_state *desired, const struct dlend_st
 /** dlend_reply_granted - set @actual to what a new lease begins with */
 void dlend_reply_granted(const struct dlend_state *asked, struct dlend_state *actual, u32 readrq);
 
-/** dlend_reply_taken - note the end of DLEND_STEP_TAKE_OVER, with or without success */
+/** dlend_reply_taken - note the end of DLEND_STEP_TAKE_OVER, or its failure: only RAM is set up */
 void dlend_reply_taken(struct dlend_state *actual);
 
 /**

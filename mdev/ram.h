@@ -750,7 +750,7 @@ void dlend_loss_undo(struct dlend_memory *mem);
  * Slots that are added after this has returned are noticed.  If the thread cannot be started, the
  * log says so, and the member is a watcher all the same.
  *
- * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
+ * Context: may sleep; takes vm->watch_lock, dlend_rams_lock, ram->lock and the VMM's mmap_lock.
  */
 void dlend_watch_begin(struct dlend_memory *mem);
 

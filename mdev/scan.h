@@ -84,9 +84,10 @@ static inline bool dlend_scan_excluded(u64 lowmem, u64 gpa, u32 npages)
  * from there, or the caller unpins them.
  *
  * The scan finds memory that begins where a range begins, or right behind other memory, or that
- * holds an address that is a multiple of 1 MiB.  Where no ranges are known, memory is
- * found only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of
- * 1 MiB below 4 GiB, of 128 MiB below 2 TiB, of 1 GiB above.
+ * holds an address that is a multiple of 1 MiB (below 1 MiB: of 16 KiB).  Where no ranges are
+ * known, memory is found only if it is at most 512 MiB away from other memory, or holds a landmark:
+ * 640 KiB, a multiple of 16 KiB from 768 KiB on, of 1 MiB from 1 MiB on, of 128 MiB from 4 GiB on,
+ * of 1 GiB from 2 TiB on.
  *
  * The price is pin calls that fail: with ranges, one for each MiB of holes in them and a handful
  * for each edge; without, one for each landmark, and up to 1024 for each edge above 4 GiB.

@@ -63,7 +63,7 @@ DECLARE_EVENT_CLASS(dlend_vdev_event,
  *   "build"		a build begins
  *   "standing"		a build ends, and the mappings are complete
  *   "failed"		a build ends with @err
- *   "lost"		a dma_unmap has taken memory that may come back
+ *   "lost"		a dma_unmap has taken memory that may come back, or a close has taken all
  *   "unplugged"	a dma_unmap has taken memory that will not come back
  *   "missing"		@value bytes of what was lost are not back: the build will be tried again
  *   "handed-over"	@value bytes of pins went to another device of the VM, or did not (@err)

@@ -80,7 +80,8 @@ struct dlend_irq_vec {
  * struct dlend_irqs - eventfds of a vdev (irq.c)
  * @lock: guards all members but @bypass, @unmask and @unmask_work; interrupt handlers take it
  * @mode: what the VMM has set up; written under vdev->lock, too, so either lock is enough to read
- * @live: what the lender delivers; interrupts reach the VMM only while @live equals @mode
+ * @live: what the lender delivers, or is being asked to; interrupts reach the VMM only while @live
+ *	equals @mode
  * @vec: array of @nvec vectors of @mode (INTx: one); written as @mode
  * @nvec: number of vectors; written as @mode
  * @bypass: lease whose direct interrupts are offered to KVM, or NULL (irq.c); under vdev->lock
@@ -88,7 +89,7 @@ struct dlend_irq_vec {
  * @disabled: the guest's COMMAND register has INTx disabled
  * @owed: the lender has masked INTx, and waits for an IRQ_UNMASK
  * @unmask: eventfd by which KVM unmasks INTx (resample); under vdev->lock
- * @special: eventfds for messages to the VMM itself: VFIO_PCI_ERR_IRQ_INDEX,
+ * @special: eventfds for messages to the VMM itself: of VFIO_PCI_ERR_IRQ_INDEX, then of
  *	VFIO_PCI_REQ_IRQ_INDEX
  * @fired: number of interrupts that have come
  * @signalled: number of times that an eventfd of @vec was signalled
@@ -109,15 +110,15 @@ struct dlend_irqs {
 	struct work_struct unmask_work;
 };
 
-/* Numbers for debugfs.  Those that page faults change are atomic; others are under vdev->lock. */
+/* Numbers for debugfs.  Those that accesses of the guest change are atomic; others: vdev->lock. */
 struct dlend_vdev_stat {
 	atomic64_t faults[DLEND_NUM_BARS][3];	/* with pages of 4 KiB, 2 MiB, 1 GiB */
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
-	atomic64_t wait_longest_us;
-	atomic64_t live_missed;
+	atomic64_t wait_longest_us;	/* of a page fault, at the gate */
+	atomic64_t live_missed;		/* accesses to the device's own registers that failed */
 	u64 gate_shuts;
-	u64 borrows, returns, resets, builds, build_retries, grows;
-	u64 bme_to_open_us;
+	u64 borrows, returns, resets, builds, build_retries, grows;	/* returns: at close only */
+	u64 bme_to_open_us;		/* last time from Bus Master Enable to the open gate */
 };
 
 struct dlend_move_file;
@@ -135,8 +136,8 @@ struct dlend_move_file;
  * @given: (old host) the device was handed over: the lender gives it to the node that shows the
  *	token
  * @has_token: (new host) @token has come with the stream
- * @told: what the lender replied about the last node that was written to move_to: 0, or -errno;
- *	read without the lock, too
+ * @told: the first error that the lender has replied since move_to was written last, or 0; read
+ *	without the lock, too
  * @token: (new host) token by which the lender lets this node take the device over
  * @why: what went wrong, for the log and sysfs
  */
@@ -175,7 +176,8 @@ struct dlend_vdev_move {
  *	open, and read without @lock, too
  * @clique: a setting: DLEND_CFG_CLIQUE_NONE, 0..15, DLEND_CLIQUE_*
  * @clique_shown: clique that the guest sees
- * @clique_wanted: @clique at the open; if that was DLEND_CLIQUE_AUTO, the lender's setting
+ * @clique_wanted: what @clique meant at the open: a number, DLEND_CFG_CLIQUE_NONE, or
+ *	DLEND_CLIQUE_ALWAYS
  * @p2p: the borrower's part, as a device of a VM whose devices may reach each other
  * @prepin: a setting: borrow the device and pin guest memory when the VMM opens the device, not
  *	only when the guest sets Bus Master Enable
@@ -515,9 +517,9 @@ int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
  * @possible: (in) how many vectors the lender has; -ENOSPC: none
  *
  * Context: process, vdev->lock held; the caller calls dlend_vdev_update().
- * Return: what the ioctl returns.  -ENOSPC: @possible is enough for the vectors that worked before,
- * which still do, and the eventfds of @hdr are dropped.  @possible: all eventfds are dropped, and
- * the VMM has to ask for fewer vectors from the beginning.
+ * Return: what the ioctl returns: if @possible is enough for the vectors that worked before,
+ * -ENOSPC: these still work, and the eventfds of @hdr are dropped.  If not, @possible: all eventfds
+ * are dropped, and the VMM has to ask for fewer vectors from the beginning.
  */
 int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible);
 
@@ -536,7 +538,8 @@ void dlend_irqs_fired(struct dlend_claim *claim, u32 vector, u32 count, bool dir
  * dlend_irqs_live - note what the lender delivers from now on
  * @v: (in) vdev
  * @mode: (in) interrupts; DLEND_IRQ_NONE: none
- * @resized: (in) true: interrupts may be lost, as vectors were set up anew: signal each vector once
+ * @resized: (in) true: interrupts may be lost, as vectors were set up anew: signal each vector
+ *	once, but not INTx
  *
  * Context: process, interrupts on; takes irq.lock.
  */
@@ -598,7 +601,7 @@ void dlend_vdev_update(struct dlend_vdev *v);
 extern bool dlend_stop_on_loss;
 
 /**
- * dlend_condition_fail - make the device fail: BARs read 0xff until a reset or another open
+ * dlend_condition_fail - make the device fail: BARs read 0xff until dlend_condition_clear()
  * @v: (in, out) vdev
  * @signal: (in) true: signal the VMM's error eventfd, too
  * @fmt: (in) reason, for the log and for sysfs
@@ -643,7 +646,7 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 
 /**
  * dlend_ended_give_up - return the lease in use, if there is one, and keep it as vdev->ended
- * @v: (in, out) vdev that another VM is to have, or none
+ * @v: (in, out) vdev whose device is for another VM from now on, or for none
  *
  * If the lender was asked for a lease and has not replied yet, the worker will return that lease.
  * The caller calls dlend_vdev_update().
@@ -837,10 +840,10 @@ void dlend_move_close(struct dlend_vdev *v);
  *	VM has stopped, so it need not know what the device has written before) may follow
  *
  * Context: process, none of the vdev's locks; waits for the lender if the device is borrowed.
- * Return: 0; -EINVAL @text has another form; -ENODEV no VM has the device open; -EOPNOTSUPP,
- * -EMLINK, -EINVAL as dlend_lease_move_to(); -EOPNOTSUPP the VMM would not carry along what the
- * device writes; -EPERM the VMM would not pass on the guest's INTx; -ETIMEDOUT the lender has not
- * replied in time, and may still do what was asked.
+ * Return: 0; -EINVAL, -ERANGE @text has another form; -ENODEV no VM has the device open;
+ * -EOPNOTSUPP, -EMLINK, -EINVAL as dlend_lease_move_to(); -EOPNOTSUPP the VMM would not carry along
+ * what the device writes; -EPERM the VMM would not pass on the guest's INTx; -ETIMEDOUT the lender
+ * has not replied in time, and may still do what was asked.
  */
 int dlend_move_set_target(struct dlend_vdev *v, const char *text);
 
