@@ -79,9 +79,7 @@ unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 	return n;
 }
 
-/*
- * The gate and the mappings behind it.
- */
+/* The gate and the mappings behind it */
 
 /* Remove all mappings of all BARs, so that the next access faults. */
 static void dlend_bar_zap(struct dlend_vdev *v)
@@ -204,9 +202,7 @@ void dlend_bar_close(struct dlend_vdev *v)
 	v->io_page = NULL;
 }
 
-/*
- * Faults.
- */
+/* Faults */
 
 /* Map 2^@order pages of the window, for offset @pos of a BAR, if aligned. bar_lock is held. */
 static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf,
@@ -227,7 +223,7 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	else if (order == PUD_ORDER)
 		ret = dlend_compat_insert_pud(vmf, pfn);
 	if (ret == VM_FAULT_NOPAGE)
-		atomic64_inc(&v->stat.faults[index][order / PMD_ORDER]);
+		atomic64_inc(&v->stat.faults[index][order / PMD_ORDER]); /* 0, 1 or 2 */
 	return ret;
 }
 

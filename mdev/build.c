@@ -93,6 +93,7 @@ static void dlend_report_window(struct dlend_memory *mem)
 			 st.largest_free >> DLEND_MIB_SHIFT, st.quarantined >> DLEND_MIB_SHIFT);
 }
 
+/* Report why RAM was not pinned, or got no extent.  @err: of a search, or of dlend_map_new() */
 static void dlend_report_probe(struct dlend_memory *mem, int err)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -125,7 +126,10 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 
 /* The operations of the scan (struct dlend_scan_ops) */
 
-/* RAM has come.  Shut the gates of all devices until they reach it, also this build's device's. */
+/*
+ * RAM has come: shut the gates of all devices until they reach that RAM.  The gate of this build's
+ * device is shut already, unless the build has DLEND_BUILD_OPEN.
+ */
 static void dlend_search_grown(struct dlend_memory *mem)
 {
 	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
@@ -134,8 +138,8 @@ static void dlend_search_grown(struct dlend_memory *mem)
 
 /*
  * No device of the VM can reach new RAM yet, and once the RAM is in the pin table, no look finds
- * it.  So the gates are shut before.  That takes loss_lock, under which dma_unmap waits for pins;
- * so no pin may be under way then, and the first page is only tried before.
+ * it.  So the gates are shut before a pin.  That takes loss_lock, under which dma_unmap waits for
+ * pins, so no pin may be under way then.  So a pin of the first page is tried, and undone, before.
  */
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot, bool try)
 {

@@ -180,8 +180,8 @@ static bool dlend_guest_gives_way(struct dlend_vdev *v)
 
 /*
  * The VMM's call that has added RAM waits while this is true.  If the mappings make no progress for
- * too long, the device fails, so that it stops and the guest knows; then it gets the same time once
- * more to stop.
+ * too long, the device fails, so that its DMA is turned off and the guest knows.  Then the device
+ * has the same time once more to stop.
  */
 static bool dlend_guest_behind(struct dlend_vdev *v)
 {
@@ -258,7 +258,7 @@ int dlend_guest_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 	return ret;
 }
 
-/* First hand the pins over to other devices of the VM, as iommufd then has everything unmapped. */
+/* First hand the pins over to the VM's other devices: iommufd's detach unmaps everything. */
 void dlend_guest_detach_ioas(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);

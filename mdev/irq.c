@@ -48,9 +48,7 @@ static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 	return index + 1;
 }
 
-/*
- * From the VMM to the lender: what the VMM wants is noted at once, and the worker asks the lender.
- */
+/* From the VMM to the lender: vdev->desired is set at once, and the worker asks the lender */
 
 /*
  * Desire @count vectors, @need of which are used.  The caller calls dlend_vdev_update(), which
@@ -64,9 +62,7 @@ static void dlend_irqs_desire(struct dlend_vdev *v, enum dlend_irq_mode mode, u3
 	v->desired.irq_count = count;
 }
 
-/*
- * From the device to the VMM.
- */
+/* From the device to the VMM */
 
 /*
  * Signal an interrupt, or keep it until that is possible.  INTx is level-triggered: it is signalled
@@ -127,9 +123,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 	spin_unlock_irq(&irq->lock);
 }
 
-/*
- * INTx.
- */
+/* INTx */
 
 static void dlend_irqs_unmask_work(struct work_struct *work)
 {
@@ -274,9 +268,7 @@ void dlend_bypass_end(struct dlend_vdev *v)
 	v->irq.bypass = NULL;
 }
 
-/*
- * Modes. v->lock is held in all of these.
- */
+/* Modes.  v->lock is held in all of these */
 
 /* Drop all vectors and their eventfds, and desire no interrupts. */
 static void dlend_irqs_disable(struct dlend_vdev *v)
@@ -435,9 +427,7 @@ static int dlend_irqs_set_trigger(struct dlend_vdev *v, const struct vfio_irq_se
 	return dlend_irqs_inject(v, hdr, type == VFIO_IRQ_SET_DATA_BOOL ? data : NULL);
 }
 
-/*
- * The error and request "interrupts": messages to the VMM itself.
- */
+/* The error and request "interrupts": messages to the VMM itself */
 
 bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 {
@@ -522,6 +512,7 @@ int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int
 	int beside;
 	u32 i;
 
+	/* Another thread has changed the mode since: these eventfds are dropped already. */
 	if (v->irq.mode != dlend_irqs_mode_of(hdr->index))
 		return possible;
 	beside = dlend_irqs_beside(v, hdr);

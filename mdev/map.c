@@ -379,7 +379,7 @@ int dlend_map_part(struct dlend_memory *mem)
 	mutex_lock(&ram->lock);
 	torn = dlend_pinned_torn(&ram->pinned);
 	mutex_unlock(&ram->lock);
-	/* Only builds add chunks, and this is the only one: so @torn stays true or false. */
+	/* Only builds add chunks, and no other build runs (build_lock): so @torn stays right. */
 	if (torn)
 		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
@@ -549,13 +549,13 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 	u64 gpa = 0;
 
 	guard(mutex)(&ram->lock);
+	/* Does another member use the RAM? */
 	if (ram->users != mem->user)
 		return false;
 	if (!ram->ap)
 		return true;
 	mem->fenced = true;
 	dlend_ram_disturb(ram);
-	/* Unmap all RAM in the aperture; it stays pinned, and extents keep their slots. */
 	while ((extent = dlend_pinned_walk(&ram->pinned, &gpa)))
 		if (extent->slot)
 			dlend_slot_unmap(extent->slot, 0, extent->size);

@@ -533,7 +533,7 @@ static unsigned int dlend_mdev_available(struct mdev_type *type)
 	return dlend_offer_available(container_of(type, struct dlend_mdev_parent, type)->offer);
 }
 
-/* Shows the lender's clique; the setting of a mediated device overrides it, if it is not auto. */
+/* Shows the lender's clique, which a mediated device has if its own setting is "auto". */
 static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
 {
 	struct dlend_mdev_parent *p = container_of(type, struct dlend_mdev_parent, type);

@@ -40,11 +40,11 @@
 #include "trace.h"
 #include "vdev.h"
 
-/* How long a VMM waits, with its big lock held, for the lender and for the VM's memory */
+/* How long a VMM waits, with its big lock held, for the lender */
 #define DLEND_MOVE_STOP_MS	6000
 #define DLEND_MOVE_TAKE_MS	10000
-#define DLEND_MOVE_TELL_MS	10000
-#define DLEND_MOVE_PREPARE_MS	120000
+#define DLEND_MOVE_TELL_MS	10000	/* a writer of move_to waits, not a VMM */
+#define DLEND_MOVE_PREPARE_MS	120000	/* for the VM's memory, too */
 
 /*
  * struct dlend_move_file - a file that the VMM reads or writes; freed when the VMM closes it
@@ -199,6 +199,7 @@ static void dlend_move_go_on(struct dlend_vdev *v)
 	dlend_vdev_update(v);
 }
 
+/* Wait until the lender has stopped the device, or knows that it may go on; or for some time. */
 static void dlend_move_await(struct dlend_vdev *v)
 {
 	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.move_settled),
@@ -646,7 +647,7 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
-/* Parse @text: "NODE", and maybe "cut" (@forced) and "all".  Return: 0, or an error: -EINVAL... */
+/* Parse @text: "NODE", and maybe "cut" (@forced) and "all".  Return: 0, -EINVAL, -ERANGE. */
 static int dlend_move_parse_target(const char *text, u16 *node, bool *forced, bool *all)
 {
 	char words[24], *rest, *word;

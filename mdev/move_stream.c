@@ -40,6 +40,7 @@ enum dlend_move_type {
 	DLEND_MOVE_TYPES
 };
 
+/* The value of a record DLEND_MOVE_DEVICE */
 struct dlend_move_p_device {
 	__le16 lender, bdf;
 	__le16 vendor, product;

@@ -90,10 +90,10 @@ static u32 dlend_pin_batch_len(u64 gpa, u32 npages)
 	return min_t(u32, npages, DLEND_PIN_BATCH - gpa / DLEND_GUEST_PAGE % DLEND_PIN_BATCH);
 }
 
-/* Half of the time without any unpin after which a call of dma_unmap gives way. */
+/* A call of dma_unmap gives way if for twice this time no pin and no unpin has ended. */
 #define DLEND_UNPIN_MS		50u
 
-/* VFIO stops the kernel when it finds pins in the same range for the 12th time. */
+/* The most turns of a thread that give way; fewer than the 12 finds of pins that end in a BUG(). */
 #define DLEND_UNPIN_TURNS	8u
 
 /* After a call gave way, nothing is pinned in its range for so long: VFIO will look there again. */

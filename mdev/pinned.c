@@ -459,7 +459,7 @@ void dlend_pinned_leave(struct dlend_pinned *x, u32 id)
 	u64 gpa = 0;
 
 	while ((extent = dlend_pinned_walk(x, &gpa)))
-		dlend_acks_leave(&extent->acks, id, true);
+		dlend_acks_leave(&extent->acks, id, true /* fenced */);
 }
 
 /* Acknowledgments of an extent */

@@ -35,6 +35,7 @@ static enum dlend_step dlend_plan_coming(struct dlend_situation now,
 	return dlend_plan_windows_due(desired, actual) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
 }
 
+/* DLEND_NODE_NONE need not be told twice: after it, no node may take the device over. */
 static bool dlend_plan_move_told(const struct dlend_state *desired,
 				 const struct dlend_state *actual)
 {
@@ -166,6 +167,7 @@ enum dlend_verdict dlend_plan_verdict(const struct dlend_state *desired,
 				      const struct dlend_state *actual,
 				      int err, bool overdue)
 {
+	/* Were the mappings complete, and still are?  They are gone with the session. */
 	bool stood = err != -ENOTCONN && actual->build == desired->build;
 
 	if (!err)
@@ -206,7 +208,7 @@ void dlend_reply_granted(const struct dlend_state *asked, struct dlend_state *ac
 		.turn = asked->turn,
 		.reset = asked->reset,
 		.enable = asked->enable,
-		.build = asked->build - 1,
+		.build = asked->build - 1,	/* so that a build is due */
 		.rescan = asked->rescan,
 		.grow = asked->grow,
 		.irq_mode = DLEND_IRQ_NONE,

@@ -157,8 +157,8 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 
 	lockdep_assert_held(&ram->lock);
 	/*
-	 * A device that has stopped does not count any more.  A closed member counts, as its vdev
-	 * may be about another lease; it leaves when its device is back at the lender.
+	 * A device that has stopped does not count any more.  A closed member counts in any case,
+	 * as its vdev may use another lease by now; it leaves when the lender has the device back.
 	 */
 	dlend_for_each_member(mem, ram)
 		if (mem->fenced && (mem->closed || !dlend_guest_memory_ops.quiesced(mem->v)))

@@ -121,7 +121,7 @@ static int dlend_ram_join(struct dlend_memory *mem)
 	if (IS_ERR(ram))
 		return PTR_ERR(ram);
 	list_add_tail(&ram->node, &dlend_rams);
-	dlend_ram_enter(ram, mem);
+	dlend_ram_enter(ram, mem);	/* a new one has room */
 	return 0;
 }
 

@@ -11,7 +11,7 @@
  * devices; wakes threads that wait for the device; and queues the worker (vdev.c) if there is a
  * step to make.
  *
- * BARs of a device that has failed read 0xff until the guest or its VMM resets the device.
+ * BARs of a device that has failed read 0xff until dlend_condition_clear(): vdev.c says when.
  *
  * A lease can end before its vdev returns it: the link is lost, or the lender takes the device
  * back.  Pages may still be pinned under that lease, and the VMM may unmap them at any moment.  So
@@ -45,7 +45,7 @@ static void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
-		/* BARs that it reaches are mapped before it may do DMA, and unmapped after that. */
+		/* BARs that the device reaches are mapped before its DMA, and unmapped after it. */
 		dev.source = v->now.dma;
 		/*
 		 * A lender lets no other device reach a device that it is resetting, nor one that
@@ -294,7 +294,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	before = dlend_ended_keep(v);
 	v->lost = true;
 	memset(&v->actual, 0, sizeof(v->actual));
-	/* If an error of the device has ended the lease, keep that as the reason, for people. */
+	/* An error that has ended the lease stays the reason.  A hand-over is no failure. */
 	if (v->errored || v->move.given)
 		dlend_vdev_update(v);
 	else
@@ -311,6 +311,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	 */
 	dlend_ended_revoke(lease);
 	guard(mutex)(&v->lock);
+	/* If the worker has got the next lease by now, its steps set now.dma. */
 	if (v->claim.lease)
 		return;
 	v->now.dma = false;

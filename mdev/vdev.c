@@ -12,8 +12,8 @@
  *
  * A leased device with Bus Master Enable off is "running" at once, as its driver sets up registers
  * then.  A dma_unmap, Bus Master Enable, an interrupt mode or a reset makes it "building" again.
- * BARs of a "failed" device read 0xff; a reset, or the next time that the guest turns Bus Master
- * Enable on, tries again.
+ * BARs of a "failed" device read 0xff.  A reset or a new open tries again; so does a guest that
+ * turns Bus Master Enable on, but not if the device has failed because its lease ended (@lost).
  *
  * Bus Master Enable of the device itself is off until the DMA mappings are complete for the first
  * time.  It stays on while mappings are repaired after a dma_unmap, and is turned off if the repair
@@ -484,7 +484,7 @@ void dlend_step_work(struct work_struct *work)
 		bool asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
 		struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 
-		/* The worker is queued once more already, as there is a step to make. */
+		/* A lease must go back first.  The worker is queued already, as a step is due. */
 		if (asks && dlend_claim_pending(&v->claim))
 			break;
 		if (asks)
@@ -569,7 +569,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 	struct dlend_vdev *v = claim_to_vdev(claim);
 
 	guard(mutex)(&v->lock);
-	/* A device without interrupts gets them in the new way when they are set up anyway. */
+	/* If none are set up, the next set-up chooses anew between direct and counted ones. */
 	if (!claim->lease || v->now.failed || v->desired.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->desired.irq_turn++;

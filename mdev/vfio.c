@@ -95,6 +95,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 
 /* Cliques: which of the VM's devices the guest takes to reach each other by peer-to-peer */
 
+/* Return: @text: what speaks against peer-to-peer between the device and @other; "": nothing. */
 static const char *dlend_vdev_doubt(const struct dlend_p2p_user *user, unsigned int other,
 				    char text[DLEND_P2P_DOUBT_LEN])
 {
@@ -151,7 +152,7 @@ static int dlend_vdev_set_clique(const struct dlend_vdev *v)
 static void dlend_vdev_settle_clique(struct dlend_p2p_user *user)
 {
 	struct dlend_vdev *v = container_of(user->member[user->of], struct dlend_vdev, p2p);
-	bool computed = v->clique_wanted < DLEND_CFG_CLIQUE_NONE;
+	bool computed = v->clique_wanted < DLEND_CFG_CLIQUE_NONE;	/* DLEND_CLIQUE_ALWAYS */
 	int clique = v->clique_wanted;
 
 	if (computed)
@@ -191,6 +192,7 @@ static void dlend_vdev_p2p_join(struct dlend_vdev *v, int place)
 			 "at C8h and at D4h, where drivers expect it, the device has something of its own");
 		v->clique_wanted = DLEND_CFG_CLIQUE_NONE;
 	}
+	/* None, if the clique is still to be computed */
 	v->clique_shown = max(v->clique_wanted, DLEND_CFG_CLIQUE_NONE);
 	dlend_vdev_describe(v, &m->dev);
 	dlend_p2p_join(m, dlend_vdev_settle_clique);
@@ -366,7 +368,7 @@ static void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		v->patience.pause_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->claim.lease)
-			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
+			WRITE_ONCE(v->shut_since, v->bme_at);	/* no access waited before */
 	}
 	/* A device that is not in D0 does no DMA, and may lack builds: so D0 asks for one. */
 	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
@@ -607,7 +609,6 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
 	} else if (write && !v->claim.lease && !v->now.failed && !v->now.coming &&
 		   !v->desired.quiesced) {
-		/* A write borrows the device, as an access to a BAR does. */
 		dlend_vdev_touch(v);
 		dlend_vdev_update(v);
 	}

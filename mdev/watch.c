@@ -329,7 +329,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 	vm->looked_ms = dlend_ram_now_ms();
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		looks = !ram->holes;
+		looks = !ram->holes;	/* without holes no device need look */
 		holes |= ram->holes;
 		dlend_for_each_member(mem, ram)
 			looks = looks || dlend_guest_memory_ops.look(mem->v);
