@@ -57,7 +57,7 @@ void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool devi
  * @offset: (in) of the access, in bytes; not trusted
  * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
  *
- * Some registers outside the filter are handled before this is asked: see lend_config_write_now().
+ * lend_config_write_now() (request.c) handles some other registers before it asks this.
  *
  * Context: any.
  * Return: LEND_CFG_VPD_ADDR, LEND_CFG_VPD_DATA: the access is exactly that register of the VPD

@@ -11,8 +11,8 @@
 /* What a device does while its guest stands still. */
 enum lend_drain {
 	LEND_DRAINS,	/* it completes its outstanding commands, and is silent then: disks */
-	LEND_CUT,	/* never silent; its users make up for lost transfers: networks, sound */
-	LEND_TRIED,	/* never silent; some models survive lost transfers, others do not: USB */
+	LEND_CUT,	/* never silent; lost transfers are repeated or harmless: networks, sound */
+	LEND_TRIED,	/* never silent; some models (cut_models) survive lost transfers: USB */
 	LEND_NEVER,	/* never silent; drivers do not survive lost transfers: GPUs, the rest */
 };
 
@@ -29,7 +29,7 @@ enum lend_drain lend_drain_kind(u32 class);
  * lend_drain_moves - may a device move to another node with its VM?
  * @kind: (in) what it does while its guest stands still
  * @forced: (in) the administrator who moves the VM accepts lost transfers
- * @tried: (in) the administrator has listed this model in cut_models
+ * @tried: (in) the lender's administrator has listed this model (module parameter cut_models)
  *
  * Context: any.
  * Return: true: it may.

@@ -16,7 +16,8 @@
  *
  * OFFER leads out of QUARANTINED only if the function whose reset failed was lent to no node
  * before, and its next reset has succeeded.  If the reset after a lease failed, the device may
- * still hold data of the borrower, so the group stays quarantined (lend_lease.failed).
+ * still hold data of the borrower, so the group stays quarantined (lend_lease.failed): then OFFER
+ * out of GONE leads to QUARANTINED, as BROKEN out of GONE does.
  *
  * While HELD, the lease can move to another node without a reset (struct lend_move):
  *
@@ -289,7 +290,7 @@ static int lend_lease_on_return(struct lend_lease *lease, const struct lend_even
 	return dlend_epoch_after(ev->epoch, lease->last) ? -ESTALE : -EALREADY;
 }
 
-/* The lease ends without its holder having asked. */
+/* The lease ends without its holder having asked, and the device is not parked. */
 static int lend_lease_on_revoke(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_HELD)

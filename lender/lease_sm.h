@@ -20,26 +20,29 @@ struct lend_token {
 	u64 half[2];
 };
 
-/* What can happen to a group. */
+/*
+ * What can happen to a group.  MOVE_TO, QUIESCED, RUN and HAND_OVER come from the holder: @node has
+ * function @fn under lease @epoch.
+ */
 enum lend_event_type {
-	LEND_EV_OFFER,		/* all functions are bound, and their last resets succeeded */
+	LEND_EV_OFFER,		/* all functions are bound and prepared, and no reset failed */
 	LEND_EV_BORROW,		/* @node asks for function @fn */
-	LEND_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
+	LEND_EV_RETURN,		/* @node (holder or standby) gives @fn of lease @epoch back */
 	LEND_EV_REVOKE,		/* the lender takes the whole group back */
-	LEND_EV_LINK_LOST,	/* the link to @node went down */
+	LEND_EV_LINK_LOST,	/* the link to @node, the holder, went down */
 	LEND_EV_CUT_OFF,	/* lease @epoch was fenced: no node reaches the group any more */
 	LEND_EV_FENCED,		/* all functions were reset after lease @epoch */
 	LEND_EV_FENCE_FAILED,	/* a reset after lease @epoch failed */
 	LEND_EV_UNBIND,		/* a function of the group is being unbound */
-	LEND_EV_INCOMPLETE,	/* not all functions of the IOMMU group are bound and prepared */
+	LEND_EV_INCOMPLETE,	/* a function is not bound or prepared, or the group is withdrawn */
 	LEND_EV_BROKEN,		/* all are bound, but one that no node had could not be reset */
 	LEND_EV_MOVE_TO,	/* the holder lets @target become the standby; 0: no node */
-	LEND_EV_STANDBY,	/* @node becomes the standby, for function @fn */
-	LEND_EV_STANDBY_LOST,	/* the standby @node failed, or the link to it went down */
+	LEND_EV_STANDBY,	/* @node becomes the standby, for function @fn; gets an epoch */
+	LEND_EV_STANDBY_LOST,	/* standby @node, @epoch: was not made, or its link went down */
 	LEND_EV_QUIESCED,	/* the holder's guest stands still, and the device is stopped */
 	LEND_EV_RUN,		/* the holder's guest goes on */
 	LEND_EV_HAND_OVER,	/* the holder gives the lease to the standby that sends @token */
-	LEND_EV_TAKE_OVER,	/* the standby @node sends @token */
+	LEND_EV_TAKE_OVER,	/* standby @node of function @fn, @epoch, sends @token */
 	LEND_EV_EXPIRED,	/* lease @epoch was parked, and no node has taken it over in time */
 	LEND_EVENT_TYPES
 };
@@ -66,14 +69,17 @@ struct lend_event {
 	struct lend_token token;
 };
 
-/* What the caller has to do after an event.  Events in brackets are given when that is done. */
+/*
+ * What the caller has to do after an event.  Events in brackets are given when that is done.  _SWAP
+ * has to be done before its event, which the caller first tries on a copy of the lease.
+ */
 #define LEND_DO_GRANT	0x01	/* first function of a new lease: make and attach the domain */
 #define LEND_DO_JOIN	0x02	/* one more function of the same lease: map its BARs, too */
 #define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
 #define LEND_DO_FENCE	0x08	/* fence all [_CUT_OFF], then reset all [_FENCED, _FENCE_FAILED] */
 #define LEND_DO_ANNOUNCE	0x10	/* the state changed: tell every node */
 #define LEND_DO_PREPARE	0x20	/* make the standby's domain and offsets; attach and map nothing */
-#define LEND_DO_DROP	0x40	/* undo an earlier _PREPARE, before all else */
+#define LEND_DO_DROP	0x40	/* undo an earlier _PREPARE; before a new one, if there is one */
 #define LEND_DO_PARK	0x80	/* fence all, reset nothing [_EXPIRED, if no node takes it over] */
 #define LEND_DO_SWAP	0x100	/* fence the old holder, reset nothing, attach the standby */
 
@@ -123,7 +129,7 @@ struct lend_for lend_event_whom(const struct lend_event *ev);
  * @reached: LEND_DO_FENCE was returned, and LEND_EV_CUT_OFF has not come yet: @holder's guest may
  *	still reach the group, so nodes see the group as HELD by @holder
  * @fencing: LEND_DO_FENCE was returned, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
- * @failed: a reset after a lease has failed; only lend_lease_init() clears this
+ * @failed: a reset after a lease has failed; only lend_lease_init(), for a new group, clears this
  * @reserved: the node or VM that alone may borrow the group when it is FREE
  * @move: all 0 unless @state is HELD
  */
@@ -254,7 +260,7 @@ static inline bool lend_lease_is_parked(const struct lend_lease *lease)
 
 /**
  * lend_epoch_first - the epoch with which a new group begins
- * @floor: (in) the largest epoch that a group had which is gone by now; 0: none has gone
+ * @floor: (in) the largest lend_lease.last of all groups that were freed; 0: there were none
  * @seconds: (in) time since a fixed day, in seconds
  *
  * The result grows by eight for each second, faster than a group can be granted: so it is not

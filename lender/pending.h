@@ -9,10 +9,9 @@
 #include <linux/types.h>
 
 /*
- * Twice as many as a peer can have grants (LEND_PEER_MAX).  If more would have to wait for a peer,
- * its session is ended.  P2P_LOST messages do not count: many maps may end at once, and their
- * number has a limit of its own, as the peer has asked for each of these maps and has taken the
- * reply.
+ * Twice the largest number of grants to one peer (LEND_PEER_MAX in p2p.c).  If more would have to
+ * wait for a peer, its session is ended.  P2P_LOST messages do not count, as many maps may end at
+ * once; they have a limit, too, as the peer has asked for each of these maps and taken the reply.
  */
 #define LEND_PENDING_MAX		2048
 
