@@ -30,7 +30,8 @@
  *   lend_bars_closed_lock	(reach.c) offsets in quarantine.
  *   lend_p2p_lock		(p2p.c) which function reaches which BARs.  So no code needs the
  *				locks of two groups for peer-to-peer.
- *   lend_listeners_lock	(notify.c) which messages have not been posted yet; a spinlock.
+ *   lend_listeners_lock	(notify.c) over which links messages are posted, and which messages
+ *				were not posted yet; a spinlock.
  *   lend_irqs.lock		(here, taken in irq.c) whether INTx is masked; a spinlock, also
  *				taken by interrupt handlers.
  *
@@ -229,7 +230,7 @@ enum lend_news_kind {
  * @holder_index: which one in @memory is the holder's; the other is the standby's (group lock)
  * @p2p: the function as a target and as a source of peer-to-peer (lend_p2p_lock)
  * @irq: its interrupts while it is lent (group lock)
- * @debugfs: its folder
+ * @debugfs: its directory in debugfs
  *
  * Members for which no lock is named do not change once the function is ready; only the faults for
  * tests may be written at any time.
@@ -288,7 +289,7 @@ static inline bool lend_fn_is_offered(const struct lend_fn *fn)
  * @link: to the standby's node, referenced; NULL: there is no standby, and the rest is not valid.
  *	Also read without the lock (READ_ONCE())
  * @domain: with the standby's memory; not attached; or ERR_PTR() if it could not be made
- * @slots: offsets of the BARs, where nothing is mapped yet; or NULL, or ERR_PTR()
+ * @slots: offsets of the BARs, where nothing is mapped yet; or ERR_PTR(); NULL: there is no @domain
  * @source: interrupt source towards the standby
  */
 struct lend_standby {
@@ -321,9 +322,9 @@ struct lend_member {
  * @members: functions in the IOMMU group (without bridges), as counted when one of them was bound,
  *	or when one came or went while no node had the group (written under the group lock; read
  *	without it for offers, which are posted again after a change)
- * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
- *	this lender has it, not even in another PCI domain.  It does not change while a node has the
- *	group (as @members)
+ * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready; offers name the group
+ *	by it.  No two functions of this lender have one name, even in different PCI domains.  It is
+ *	written and read as @members is
  * @reset_lock: one reset at a time in a group, and none while a word of VPD is read or written
  * @lock: the group lock: guards everything below, if nothing else is said
  * @lease: state of the lease; changes under both the group lock and lend_set_lock

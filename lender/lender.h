@@ -8,8 +8,9 @@
  * group.
  *
  * Where "Context:" names a lock without "takes", the caller holds it; "no lock" means that the
- * caller must hold no lock of the lender.  The caller keeps @fn, @group and @link alive until a
- * function returns; where a function keeps a reference for longer, its comment says so.
+ * caller must hold no lock of the lender.  "Takes the group lock" includes the locks below it
+ * (group.h).  The caller keeps @fn, @group and @link alive until a function returns; where a
+ * function keeps a reference for longer, its comment says so.
  */
 #ifndef DLEND_LENDER_LENDER_H
 #define DLEND_LENDER_LENDER_H
@@ -31,7 +32,8 @@ void lend_irq_init(struct lend_fn *fn);
  *
  * When this returns, no interrupt of the function reaches its borrower any more.
  *
- * Context: process, group lock; waits for handlers, and for no peer.
+ * Context: process, group lock; takes the locks of the domain and the aperture; waits for handlers,
+ * and for no peer.
  */
 void lend_irq_close(struct lend_fn *fn);
 
@@ -46,7 +48,7 @@ void lend_irq_close(struct lend_fn *fn);
  * @message: (in) @count messages, one for each vector, from dlend_link_msi_targets(); not read if
  *	@direct is NULL
  *
- * Context: process, group lock; waits for handlers, and for no peer.
+ * Context: process, group lock; takes the domain's lock; waits for handlers, and for no peer.
  * Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN it is not lent; -ENOSPC this
  * host has too few vectors; -ENOMEM; or as request_irq().  With @direct also -EOPNOTSUPP the link
  * has no second window, or the guest has memory at the IOVA for such messages (nothing is logged);
@@ -158,8 +160,8 @@ void lend_bars_drop(struct lend_bar_slots *slots);
  *
  * The caller calls this before the device stops decoding memory, and lend_bars_show() afterwards.
  * Otherwise an access of the borrower would reach no device, or another device that has the
- * addresses by then.  The BARs stay mapped for a borrower on this host, which unmaps them itself
- * before it asks for a reset.
+ * addresses by then.  The BARs stay mapped for a borrower on this host (lend_bars_stay_mapped() in
+ * reach.c).
  *
  * Context: process, group lock; takes the aperture's lock; waits for no peer.
  */
@@ -247,9 +249,9 @@ int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar);
  * @dma: (in) entries; the caller has copied them and checked their form
  *
  * Context: process, group lock; takes the locks of the domain and the aperture; waits for no peer.
- * Return: 0; -ERANGE an entry is outside the window or the domain; -ENOSPC the guest would have
- * more than LEND_DMA_WINDOWS windows; -EEXIST something else is mapped there; -EINVAL as
- * dlend_link_dma_map(); -ENOMEM.
+ * Return: 0; -ERANGE an entry is outside the window or the domain; -ENOSPC all guest memory in the
+ * domain would be larger than LEND_DMA_WINDOWS times the window; -EEXIST something else is mapped
+ * there; -EINVAL as dlend_link_dma_map(); -ENOMEM.
  */
 int lend_dma_map(struct lend_fn *fn, bool standby, const struct dlend_p_dma *dma);
 
@@ -401,8 +403,8 @@ void lend_notify_fn(struct lend_fn *fn, enum lend_news_kind what);
 void lend_notify_group(struct lend_group *group, enum lend_news_kind what);
 
 /**
- * struct lend_granted - part of an aperture that is taken by a grant (p2p.c): PEERS messages report
- * less room for peer-to-peer to other borrowers
+ * struct lend_granted - part of an aperture that is taken by a grant (p2p.c): PEERS messages to all
+ * peers but @borrower report less room for peer-to-peer
  * @node: in lend_notify_granted (lend_listeners_lock)
  * @to: node id of the lender whose devices use the grant
  * @borrower: node id of the borrower that asked for the grant
@@ -552,8 +554,8 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p);
  *
  * Maps the BAR in the aperture towards that lender, and queues P2P_WINDOW for it.
  *
- * Context: process, group lock; takes lend_p2p_lock, the lock of the list of links, and an
- * aperture's lock; waits for no peer.
+ * Context: process, group lock; takes lend_p2p_lock, the lock of the list of links, an aperture's
+ * lock and lend_listeners_lock; waits for no peer.
  * Return: 0, also if the grant exists already; -ESTALE the function is being reset; -EHOSTUNREACH
  * this node has no link to that node; -ENOSPC the aperture towards that node is full; -EDQUOT
  * peer-to-peer has used up its share of that aperture; -EAGAIN too many grants exist, or that node
@@ -622,8 +624,8 @@ void lend_p2p_close(struct lend_fn *fn);
  *	checked its form
  * @target: (in) the function that @p names, if it is bound here, from lend_fn_find(); else NULL
  *
- * Context: process, group lock of @fn, not that of @target; takes lend_p2p_lock and the lock of a
- * domain; waits for no peer.
+ * Context: process, group lock of @fn, not that of @target; takes lend_p2p_lock, the lock of a
+ * domain and lend_listeners_lock; waits for no peer.
  * Return: 0; -ESTALE the target is leased to another node, or under another epoch, or is being
  * reset; -ENODEV it is not bound here; -EAGAIN its lender has not granted the BAR; -EEXIST RAM or
  * another BAR is at that address; -EBUSY that BAR is mapped at another address; -ERANGE it cannot
@@ -660,7 +662,8 @@ void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size);
  * @link: (in) to that lender
  * @msg: (in) message; not trusted, the caller has checked its form
  *
- * Context: process, message handler, no lock; takes lend_p2p_lock; waits for no peer.
+ * Context: process, message handler, no lock; takes the locks that lend_p2p_hide() takes; waits for
+ * no peer.
  * Return: 0; -EPERM the message is about a device of a third node.
  */
 int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg);
@@ -669,7 +672,7 @@ int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg);
  * lend_p2p_link_lost - end all maps and grants over a link
  * @link: (in) link that is down
  *
- * Context: process, no group lock; takes lend_p2p_lock; waits for no peer.
+ * Context: process, no group lock; takes the locks that lend_p2p_hide() takes; waits for no peer.
  */
 void lend_p2p_link_lost(struct dlend_link *link);
 
@@ -711,8 +714,8 @@ void lend_iommu_count(struct iommu_group *iommu, struct lend_iommu_count *count)
  * Context: process, device lock; takes the PCI core's lock of all buses (pci_bus_sem).
  * Return: 0; -EINVAL it is a bridge; -ENOTTY it cannot be reset without others; -EBUSY it has
  * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP it has an identity domain (pass-through);
- * -EACCES it has ATS enabled (PCIe 6.0, 10.1.2: the IOMMU trusts translated requests).  A message
- * says why, and what to do.
+ * -EACCES it has ATS enabled, and allow_ats is off (PCIe 6.0, 10.1.2: the IOMMU trusts translated
+ * requests).  A message says why, and what to do.
  */
 int lend_check_device(struct pci_dev *pdev, bool *shared);
 
@@ -731,7 +734,8 @@ int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu,
 		     struct lend_iommu_count *count);
 
 /**
- * lend_attach_domain - attach a group's domain; fail if a device of the group then has ATS enabled
+ * lend_attach_domain - attach a group's domain; fail if a device of the group then has ATS enabled,
+ * and allow_ats is off
  * @group: (in) group with a domain that is not attached.  If this fails, the domain is blocked, and
  *	cannot be attached again: the caller destroys it later
  *
@@ -822,7 +826,7 @@ int lend_bind_save(struct lend_fn *fn);
  * lend_group_state_name - name of the state of a group, as this host shows it in sysfs and uevents
  * @group: (in) group
  *
- * Context: process, group lock.
+ * Context: process, group lock; takes lend_set_lock.
  * Return: a word of a-z, a constant string, never NULL.
  */
 const char *lend_group_state_name(const struct lend_group *group);
@@ -922,7 +926,7 @@ void lend_prepare_withdraw(struct lend_fn *fn);
  * @fn: (in) function
  * @on: (in) true: set it; false: clear it
  *
- * Requests that the device has sent before may still arrive.
+ * DMA requests that the device has sent before may still arrive.
  *
  * Context: process, group lock.
  */
@@ -934,7 +938,7 @@ void lend_bus_master_set(struct lend_fn *fn, bool on);
  *	reach them either
  * @why: (in) LEND_HIDDEN_*, added to lend_fn.hidden; the BARs come back when no reason is left
  *
- * Context: process, group lock; takes lend_p2p_lock; waits for no peer.
+ * Context: as lend_p2p_hide().
  */
 void lend_fence_hide(struct lend_fn *fn, unsigned int why);
 
@@ -944,7 +948,7 @@ void lend_fence_hide(struct lend_fn *fn, unsigned int why);
  *	happens if they were not hidden
  * @why: (in) LEND_HIDDEN_*
  *
- * Context: process, group lock; takes lend_p2p_lock.
+ * Context: process, group lock; takes lend_p2p_lock and the aperture's lock.
  * Return: 0; or as lend_bars_show().
  */
 int lend_fence_show(struct lend_fn *fn, unsigned int why);
@@ -1032,8 +1036,10 @@ int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 		      const struct dlend_p_borrow *want, struct dlend_msg *reply);
 
 /**
- * lend_lease_return - serve RETURN: fence a function that a node gives back, and free its offsets
- * @fn: (in, out) function; it is fenced when this returns, and its reset follows
+ * lend_lease_return - serve RETURN: fence a function that a node gives back, and free its offsets;
+ * or drop the standby, if that gives up
+ * @fn: (in, out) function; if its holder gives it back, it is fenced when this returns, and its
+ *	reset follows unless it is parked
  * @link: (in) to the node, which does not use the function's offsets of that lease any more
  * @epoch: (in) of the lease, as the node says
  *
@@ -1046,7 +1052,7 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
 /**
  * lend_lease_revoke - take a group away from its holder, without asking it
  * @group: (in, out) group; it is fenced when this returns, and its reset follows
- * @why: (in) one word, for log and trace
+ * @why: (in) reason, for log and trace
  *
  * Context: process; takes the group lock; waits for no peer.
  * Return: 0; -EALREADY no node has the group.

@@ -13,7 +13,8 @@
 
 /*
  * A request about a lease, or the end of a lease without a request: @what is "grant", "return",
- * "reclaim", a step of a move, or the reason for the end; @status: 0 or -errno.
+ * "reclaim" (the lender asks for the device), a step of a move, or the reason for the end; @status:
+ * 0 or -errno.
  */
 TRACE_EVENT(dlend_lease,
 	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 epoch, int status),
@@ -38,9 +39,10 @@ TRACE_EVENT(dlend_lease,
 );
 
 /*
- * The steps of the end of a lease, in this order: bus_master_off, dma_blocked, irq_down,
- * bars_unmapped, reset, restored, slots_free.  "error_over" may come between any of them: the PCI
- * core has recovered the function from an error, or has given up.
+ * The steps of the end of a lease, in this order: bus_master_off, dma_blocked (not if the rest of
+ * the group stays lent), irq_down, bars_unmapped, reset, restored, slots_free.  Other resets have
+ * "reset" and "restored", too; a reset of a slot or bus has only "restored".  "error_over" may come
+ * between any of them: the PCI core has recovered the function from an error, or has given up.
  */
 DECLARE_EVENT_CLASS(dlend_step,
 	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
@@ -184,7 +186,10 @@ DEFINE_EVENT_PRINT(dlend_step, dlend_bus_master,
 	TP_printk("%s %s", __entry->dev, __get_str(step))
 );
 
-/* A reset has ended.  @us: microseconds that it took; @status: 0 or -errno. */
+/*
+ * A reset has ended.  @why: "bind", "request" or "return"; "emulate": no reset, only the PCI state
+ * was restored.  @us: microseconds that it took; @status: 0 or -errno.
+ */
 TRACE_EVENT(dlend_reset,
 	TP_PROTO(const struct dlend_addr *addr, const char *why, u64 us, int status),
 	TP_ARGS(addr, why, us, status),
