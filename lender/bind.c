@@ -524,8 +524,8 @@ int lend_bind_reset(struct lend_fn *fn)
 	/*
 	 * The kernel fills pci_dev.reset_methods when it enumerates a function.  If the function
 	 * was then alone on its bus, because the others were enumerated later, the list has a reset
-	 * of the bus, which fails with -ENOTTY now.  lend_check_device() relied on that list.  So
-	 * the function is one that is reset only with others, and this is made up for here.
+	 * of the bus, which fails with -ENOTTY now.  lend_check_device() relied on that list, and
+	 * did not set *shared: the function is reset only with others after all.
 	 */
 	if (ret == -ENOTTY && !lend_bus_reset_check(fn->pdev, other, sizeof(other))) {
 		fn->shared_reset = true;

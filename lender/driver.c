@@ -99,8 +99,8 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 	/*
-	 * The lender resets the function itself.  If its link works, the PCI core need not reset
-	 * the other functions below the port on its account.
+	 * The lender resets the function itself.  If the port's link works, the PCI core need not
+	 * reset the other functions below the port because of this one.
 	 */
 	return state == pci_channel_io_normal ? PCI_ERS_RESULT_CAN_RECOVER :
 						PCI_ERS_RESULT_NEED_RESET;
@@ -334,8 +334,8 @@ static DEVICE_ATTR_RO(fabric_name);
 
 /*
  * Is a reclaim over: no node has the group, and the reset is over?  Or is the function being
- * unbound? The unbind waits for the end of this attribute's store, so that must not wait any more.
- * No lock.
+ * unbound?  The unbind waits until reclaim_store() returns, so reclaim_store() must not wait for
+ * the reset then.  No lock.
  */
 static bool lend_sysfs_is_back(const struct lend_fn *fn)
 {
@@ -345,9 +345,7 @@ static bool lend_sysfs_is_back(const struct lend_fn *fn)
 	       (state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING);
 }
 
-/*
- * Queue RECLAIM to the borrower for every function of the group that is lent; it may return them.
- */
+/* Ask the borrower to return the group: queue RECLAIM for every function that is lent. */
 static void lend_sysfs_send_reclaim(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
@@ -637,7 +635,7 @@ static const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, 
  * number, unless the admin has chosen others for it ("dlend lend --as", the attribute lend_as).
  */
 
-/* For lend_fabric_key() of a function: the bus, device and function number in its name. */
+/* By lend_fabric_key() of a function: bus, device and function number that its name has instead. */
 static DEFINE_XARRAY(lend_fabric_addresses);
 
 static unsigned long lend_fabric_key(u32 domain, u16 real)

@@ -159,7 +159,7 @@ struct workqueue_struct *lend_wq;
 static DEFINE_MUTEX(lend_registry_lock);
 static LIST_HEAD(lend_registry_groups);
 static LIST_HEAD(lend_registry_fns);
-/* The largest epoch that a group had which is gone by now; 0: no group has gone yet. */
+/* For lend_epoch_first(): the largest lend_lease.last of all groups that were freed; 0: none. */
 static u32 lend_registry_epoch_floor;
 
 static void lend_group_release(struct kref *ref)

@@ -114,7 +114,7 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-/* Undo lend_irq_alloc_vectors(). Group lock. */
+/* Undo lend_irq_alloc_vectors().  The kernel turns INTx on when it frees vectors.  Group lock. */
 static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);
@@ -384,6 +384,7 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count, const struct dlend_p
 
 void lend_irq_init(struct lend_fn *fn)
 {
+	/* Of the two kinds of range owners, the one that maps no guest memory. */
 	dlend_owner_init(&fn->irq.owner, DLEND_OWNER_BAR);
 	spin_lock_init(&fn->irq.lock);
 }

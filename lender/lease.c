@@ -47,7 +47,7 @@ const char *lend_group_state_name(const struct lend_group *group)
 	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
-/* Send a uevent for each function.  Without the lock for that, as a uevent may take long. */
+/* Send a uevent for each function, without the group lock, as a uevent may take long. */
 static void lend_group_uevent_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(work, struct lend_group, uevent);
@@ -815,7 +815,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	mutex_unlock(&group->lock);
 	lend_reserve(group, &lend_reserve_nobody, 0);
 	lend_group_join_set(group, "");
-	/* Before the reset, which may take a minute: until then a guest would read all ones. */
+	/* Before the reset, which may take a minute: guests read all ones until WITHDRAW comes. */
 	if (offered)
 		lend_notify_withdraw(fn);
 	lend_recover_unbind(fn);
@@ -1099,7 +1099,7 @@ static int lend_lease_end(struct lend_group *group, enum lend_event_type type,
 	}
 	if (todo & LEND_DO_FENCE)
 		lend_recover_fence(group);
-	/* Not before the fence, which must not be delayed. */
+	/* A standby is dropped after the fence, which must not be delayed. */
 	lend_lease_do_move(group, todo);
 	return ret;
 }

@@ -347,15 +347,14 @@ struct lend_foreign {
  */
 
 /*
- * How long a P2P_MAP waits for the P2P_WINDOW that it needs, in ms.  One comes from the borrower,
- * the other from the target's lender, over different links: so P2P_MAP may arrive first.
+ * How long a P2P_MAP waits for the P2P_WINDOW that it needs, in ms.  P2P_MAP comes from the
+ * borrower, P2P_WINDOW from the target's lender, over another link: so P2P_MAP may arrive first.
  */
 #define LEND_P2P_WINDOW_WAIT_MS	1000
 
 /*
  * The foreign grant that a P2P_MAP @p of the borrower behind @lease needs, or NULL.  Only grants of
- * the target's own lender are looked at: another node must not be able to give access to it.  P2p
- * lock.
+ * the target's own lender are looked at: no other node may give access to the target.  P2p lock.
  */
 static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 					      const struct dlend_p_p2p *p)
@@ -479,7 +478,7 @@ void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
  * there any more (P2P_CLOSED), or has begun a new session.
  */
 
-/* The largest number of grants of one function to one peer, with those that are not confirmed. */
+/* The largest number of grants of one function to one peer, open, or closed and not confirmed. */
 #define LEND_GRANTS_MAX		(4 * DLEND_NUM_BARS)
 
 /*

@@ -174,9 +174,10 @@ int lend_bars_take(struct lend_fn *fn, struct lend_bar_slots *slots)
 
 /*
  * Is the borrower on this host?  Then the BARs stay mapped in the aperture during a reset.  Such a
- * borrower has shut its gate and unmapped the BARs from its guest before it asks for a reset.  And
- * to unmap a BAR here would revoke its window onto the BAR (dlend_window.revoked), which the guest
- * then could not reach before its next lease.
+ * borrower has shut its gate and unmapped the BARs from its guest before it asks for a reset.
+ * (In a reset through sysfs its guest may read all ones.)  And to unmap a BAR here would revoke its
+ * window onto the BAR (dlend_window.revoked), and its guest could not reach the BAR before the next
+ * lease.
  */
 static bool lend_bars_stay_mapped(const struct lend_bar_slots *slots)
 {
@@ -244,7 +245,7 @@ void lend_bars_drop(struct lend_bar_slots *slots)
 	lend_bar_slots_close(slots);
 }
 
-/* Both conditions hold: end the quarantine of the offsets, and free the record.  Closed lock. */
+/* @acked and @reset are set: end the offsets' quarantine, and free the record.  Closed lock. */
 static void lend_bar_slots_release(struct lend_bar_slots *slots)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -314,7 +315,7 @@ void lend_bars_link_lost(struct dlend_link *link)
  */
 #define LEND_DMA_WINDOWS	2
 
-/* Where the requests of a holder or a standby about memory map: domain, link and range owner. */
+/* Domain, link and range owner to which DMA_MAP and DMA_UNMAP of a holder or a standby apply. */
 struct lend_reach {
 	struct dlend_domain *domain;
 	struct dlend_link *link;

@@ -29,8 +29,8 @@
  * the address register, and then reads the data register.  The reply to the write of the address
  * register is sent when the kernel has read or written the word.
  *
- * All functions below return -EAGAIN if the BARs are hidden: the device is being reset, or its
- * reset has failed, and it may not answer.
+ * CFG_READ and CFG_WRITE fail with -EAGAIN while the BARs are hidden (lend_fn.hidden): the device
+ * is being reset, or its reset has failed, and it may not answer.
  */
 
 /* Read @size bytes at @at from the device. */
@@ -418,7 +418,7 @@ static int lend_move_await_silence(struct lend_fn *fn, struct dlend_link *link, 
 	}
 }
 
-/* QUIESCE: stop the device, as the comment above says.  @reply: whether it was silent.  No lock. */
+/* QUIESCE: steps 1 to 4 of the list above.  @reply: was the device silent?  No lock. */
 static int lend_move_quiesce(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 			     struct dlend_p_quiesced *reply)
 {

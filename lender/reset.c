@@ -129,11 +129,12 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 }
 
 /*
- * Is everything in the function still on that the kernel believes to have turned on?  @memory:
- * memory decoding must be on.
+ * Is everything in the function still on that its struct pci_dev says is on?  @memory: memory
+ * decoding must be on, too.
  */
 static bool lend_reset_has_state(struct pci_dev *pdev, bool memory)
 {
+	/* Without MSI and MSI-X nothing is compared. */
 	u16 command, flags = PCI_MSIX_FLAGS_ENABLE | PCI_MSI_FLAGS_ENABLE;
 
 	pci_read_config_word(pdev, PCI_COMMAND, &command);
