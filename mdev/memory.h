@@ -213,7 +213,8 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
  * -ENOMEM (mostly the limit of locked memory); -ENOSPC the aperture is full; -EDQUOT the VM may not
  * have more; -EOPNOTSUPP the layout changes all the time (a virtual IOMMU; may be called again
  * after ten seconds); -EFAULT RAM that cannot be pinned; -ENOTCONN the session is over; or another
- * error of a message to the lender, as -ETIMEDOUT.  dlend_memory_why() and the log say what to do.
+ * error of a pin, as -EACCES (VFIO's type1 of version 1), or of a message to the lender, as
+ * -ETIMEDOUT.  dlend_memory_why() and the log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem, u32 how);
 

@@ -7,7 +7,8 @@
  * the device, and have a token by which the lender knows that the new host has this VM.  The worker
  * on each host makes the requests to the lender, step by step:
  *
- *   RUNNING -> RUNNING_P2P	have the worker ask the lender to stop the device
+ *   RUNNING -> RUNNING_P2P	wait for a disk's outstanding commands, a second at most; then have
+ *				the worker ask the lender to stop the device
  *   RUNNING_P2P -> STOP	wait until the lender has stopped it; after a time-out go on all the
  *				same: the next transition fails then
  *   STOP -> STOP_COPY		hand the device over.  This can fail: the VM goes on here

@@ -3,8 +3,9 @@
  * Vdev: the mediated device that a VMM opens.  It is made from an offer.  The code of mdev/ knows
  * nothing of NTB hardware, nor how offers arrive.
  *
- * Locks, outermost first.  Only under move.lock does a thread wait for a peer: a VMM that moves its
- * VM waits for the lender there.
+ * Locks, outermost first.  Only under move.lock does a thread wait for a peer's reply: a VMM that
+ * moves its VM waits for the lender there.  A trapped access reads through the window under io_lock
+ * and bar_lock.
  *
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
