@@ -39,8 +39,8 @@
 #define DLEND_NATIVE_REACH_MS	1000
 
 /*
- * Publish that the device shall reach its BARs (@on), or shall not, and wait until it is so: for a
- * second at most. It must not reach them while it is being reset.
+ * Publish that the device shall reach its BARs (@on), or shall not, as before a reset, and wait
+ * until it is so. After a second the caller goes on: the lender hides BARs in a reset anyhow.
  */
 static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_lease *lease, bool on)
 {
@@ -91,7 +91,7 @@ static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
 
 /*
  * Have the lender reset a device, and set Bus Master Enable and interrupts up again.  During the
- * reset, the lender lets no device reach these BARs, not even the device itself.
+ * reset, the lender lets no device reach these BARs, not even the device itself. Return: 0, -errno
  */
 static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *lease)
 {
@@ -139,7 +139,10 @@ static void dlend_native_reset_work(struct work_struct *work)
 	raw_spin_unlock_irq(&fn->lock);
 }
 
-/* Set interrupts up once more, as they have to come in another way. None may be lost by that. */
+/*
+ * Set interrupts up once more, as they have to come in another way.  Some may be lost meanwhile, so
+ * all vectors are handled once.
+ */
 static void dlend_native_again_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, again_work);
@@ -367,8 +370,8 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 /* Borrowing one function, with all that it needs before it is enumerated */
 
 /*
- * Borrow a claimed function. Return: 0; or -errno, and @fn->why says why if it is not memory: then
- * the function is still claimed, but has no lease.
+ * Borrow a claimed function. Return: 0; or -errno: then the function is still claimed, but has no
+ * lease, and @fn->why says why, unless this host's kernel has failed (memory, interrupts).
  */
 static int dlend_native_take(struct dlend_native_fn *fn)
 {
@@ -630,7 +633,7 @@ static int dlend_native_group_check(struct list_head *group)
 	return -EAGAIN;
 }
 
-/* Claim and borrow all functions of a busy group. Return: 0 or -errno. */
+/* Claim and borrow all functions of a busy group. Return: 0; -errno: the caller gives back. */
 static int dlend_native_take_group(struct list_head *group)
 {
 	struct dlend_native_place *place;
@@ -943,7 +946,7 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	if (!place)
 		return -ENOMEM;
 	place->offer = offer;
-	/* Before the place is listed: from then on, it may be attached with others of its group. */
+	/* Before the place is listed: from then on, a thread may attach it with its group. */
 	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
 	if (ret) {
 		kfree(place);

@@ -60,9 +60,10 @@
  *	domain is dma-iommu's, and has one segment; 0: not decided yet. Set once, under @change
  * @revoked: its segments are out of reach for good, and no new one is made. Read without a lock
  * @session: the link's session when the first of its segments was made; under @change
- * @raw: the NTB's domain, in which all segments are; and a domain without a device that records
- *	what is mapped, at the same IOVAs as here: of VFIO's when it is mapped, and of dma-iommu's,
- *	which maps each transfer, when a segment is cut. All 0 while @shift is 0
+ * @raw: the NTB's domain, in which all segments are; and a domain without a device, which records
+ *	what is mapped, at the same IOVAs as here. If this domain is VFIO's, a page is recorded when
+ *	it is mapped. If it is dma-iommu's, which maps each transfer, pages are recorded when the
+ *	segment is cut. All 0 while @shift is 0
  * @silent: a lender did not answer when it had to unmap, so it may still use the offsets of all
  *	segments; under @change
  * @pages: how many pages of 4 KiB, 2 MiB and 1 GiB the IOMMU core has mapped for VFIO so far. It
@@ -149,7 +150,10 @@ static bool dlend_native_lender_unmap(struct dlend_native_fn *fn, u64 first, u64
 	return !ret || dlend_native_lender_fenced(ret);
 }
 
-/* dlend_native_domain.shift of dma-iommu's domain: any IOVA >> this is 0, the only segment. */
+/*
+ * dlend_native_domain.shift of dma-iommu's domain: any IOVA >> this is 0, the only segment. Also as
+ * a size, BIT_ULL(): all IOVAs.
+ */
 #define DLEND_NATIVE_ALL	63
 
 /*
@@ -261,7 +265,7 @@ static void dlend_native_segments_revoke(struct dlend_native_domain *d)
 		dlend_raw_slot_revoke(seg->raw);
 }
 
-/* @acked: false: the lender may still use its offsets, so they go into quarantine. */
+/* @acked: false: the lender may still use the segment's offsets, so they go into quarantine. */
 static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 {
 	dlend_raw_slot_close(seg->raw, acked);
@@ -326,8 +330,8 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 
 /*
  * Make a segment of @size bytes at IOVA @first that all members reach. Under change. Return: 0;
- * -ENOSPC the aperture has no room; -ENODEV the link is down, or the domain was revoked; or what
- * the lender answers.
+ * -ENOSPC the aperture has no room; -ENODEV the link is down, or the domain was revoked; -ENOMEM;
+ * or what the lender answers.
  */
 static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
 {
@@ -409,8 +413,8 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 /* Bits of VFIO's IOVAs.  If the lender's IOMMU has fewer, DMA_MAP fails. */
 #define DLEND_NATIVE_BITS	48
 /*
- * The aperture's size divided by this is the size of a segment of VFIO's.  Where a VM's memory
- * begins or ends within a segment, the rest of the segment is wasted.
+ * The aperture's size divided by this is the size of a segment in VFIO's domain.  Where a VM's
+ * memory begins or ends within a segment, the rest of the segment is wasted.
  */
 #define DLEND_NATIVE_SEGMENTS	64
 
@@ -435,7 +439,7 @@ static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, 
 	d->domain.geometry.force_aperture = true;
 }
 
-/* Make a domain for functions behind @link that is not decided to be dma-iommu's or VFIO's. */
+/* Make a domain for functions behind @link; it is decided later if it is dma-iommu's or VFIO's. */
 static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *link)
 {
 	struct dlend_native_domain *d = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
@@ -512,7 +516,7 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 
 /* Members */
 
-/* Under change.  The lender has mapped all segments for @fn, or @fn is lost. */
+/* Under change. List @fn as a member: the lender has mapped all segments for it, or it is lost. */
 static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	list_add_tail(&fn->in_domain, &d->members);
@@ -537,8 +541,7 @@ static const char dlend_native_silence[] =
 /*
  * Under change; waits for the lender.  The function reaches nothing any more when this returns.  If
  * the lender does not say that it has unmapped, the device may go on: then the segments are
- * unmapped in this host's IOMMU, and all other members are lost, as they do not reach them any more
- * either.
+ * unmapped in this host's IOMMU.  That cuts off all other members, too, so they are lost.
  */
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -612,7 +615,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	/* The segments are out of reach for good. */
 	if (READ_ONCE(d->revoked))
 		return -ENODEV;
-	/* The first member must not fail because of a segment that has no page. */
+	/* The first member must not fail because the lender cannot map a segment that is unused. */
 	if (list_empty(&d->members))
 		dlend_native_segments_free_unused(d);
 	xa_for_each(&d->segments, number, seg) {
@@ -665,8 +668,8 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 
 /*
  * Has a domain without a member kept its pages since an earlier session of the link?  Its slots
- * were allocated in that session.  If the lender did not answer in the new one, they would not go
- * into quarantine (dlend_slot_free()).
+ * were allocated in that session, and only slots of the present one go into quarantine, which is
+ * needed if the lender does not answer (dlend_slot_free()).
  */
 static bool dlend_native_domain_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -987,7 +990,7 @@ static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
 	struct dlend_native_domain *d = fn->root->prepared;
 
-	/* The core attaches it to all functions of the lease. */
+	/* The core attaches this domain to all functions of the lease. */
 	fn->root->prepared = NULL;
 	if (!d)
 		d = dlend_native_domain_make(fn->claim.lease->ref.link);

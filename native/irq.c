@@ -25,7 +25,7 @@
 #include <dlend/compat.h>
 #include "native.h"
 
-/* Run the driver's handler, or note the interrupt in @pending if it is not activated. */
+/* Run the driver's handler; if the vector is not activated, note the interrupt in @pending. */
 static void dlend_native_irq_handle(struct dlend_native_vector *v)
 {
 	unsigned int virq = READ_ONCE(v->virq);
@@ -168,7 +168,7 @@ static void dlend_native_irq_read_msgs(struct dlend_native_fn *fn, unsigned int 
 	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
 	if (!table)
 		return;
-	/* It reads as all ones if the lender does not isolate interrupts, and hides the table. */
+	/* The table reads as all ones if the lender hides it, as it does not isolate interrupts. */
 	for (unsigned int i = first; i < first + nr && readl(table) != ~0u; i++) {
 		v = &fn->vector[i];
 		if (!v->taken)
@@ -230,7 +230,8 @@ static void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int fi
 
 /*
  * Mark @nr vectors from @first on as taken, and get processors' vectors of this host for them if
- * they are direct. Under irq_lock. Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
+ * they are direct. Under irq_lock. Return: 0; -ENOSPC this host or the device has too few; or as
+ * dlend_irq_direct_use().
  */
 static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
@@ -311,9 +312,9 @@ static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mod
  * The chip masks nothing.  If an interrupt comes while it is disabled, the interrupt core keeps it
  * pending, and has the chip retrigger it later.
  *
- * The kernel writes MSI-X entries into the device's real table by itself: after a reset, and
- * vfio-pci does so for each vector that it sets up.  So the kernel's copy of a message must be the
- * one that the lender has written (dlend_native_irq_read_msgs()).
+ * The kernel writes MSI-X entries into the device's real table by itself: the PCI core after a
+ * reset, and vfio-pci for each vector that it sets up.  So the kernel's copy of a message must be
+ * the one that the lender has written (dlend_native_irq_read_msgs()).
  */
 
 static void dlend_native_msi_nothing(struct irq_data *d)
@@ -432,7 +433,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 	dlend_native_irq_release(fn, first, nr);
 }
 
-/* Handle interrupts only from now on: the PCI core's per-device domain has set up its part, too. */
+/* Handle interrupts from now on, until free(): the per-device domain has set up its part, too. */
 static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
 {
 	dlend_native_irq_set_virq(irq_data_get_irq_chip_data(data), data->irq);
@@ -539,6 +540,7 @@ static void dlend_native_intx_release(struct irq_data *d)
 		return;
 	WRITE_ONCE(fn->vector[0].virq, 0);
 	dlend_native_irq_teardown(fn);
+	/* Not _sync: the work takes irq_lock. If it runs after this, it finds no INTx. */
 	cancel_work(&fn->unmask_work);
 }
 

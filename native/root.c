@@ -2,11 +2,11 @@
 /*
  * Root bus of attached devices.
  *
- * There is one for each lease.  Its PCI domain stands for the lender, and its bus number is the one
- * on the lender, so a device has nearly the same name on the dlend bus and in the PCI tree.  The
- * host bridge has a bridge window for each BAR, with an offset between bus and CPU addresses of its
- * own: the bus address of a BAR is a multiple of its size, and that of a 32-bit BAR is below 4 GiB,
- * wherever the NTB's BAR is.
+ * There is one for each lent IOMMU group.  Its PCI domain stands for the lender, and its bus number
+ * is the one on the lender, so a device has nearly the same name on the dlend bus and in the PCI
+ * tree.  The host bridge has a bridge window for each BAR, with an offset between bus and CPU
+ * addresses of its own: the bus address of a BAR is a multiple of its size, and that of a 32-bit
+ * BAR is below 4 GiB, wherever the NTB's BAR is.
  */
 #include <linux/delay.h>
 #include <linux/iommu.h>
@@ -133,8 +133,8 @@ static void dlend_native_region_reserve(struct dlend_native_region *region)
 }
 
 /*
- * Take a lent BAR out of the tree of resources. It may be out: the PCI core joins adjacent windows
- * of a root bus, and releases all but one of them.
+ * Take a lent BAR out of the tree of resources. It may be out already: the PCI core joins adjacent
+ * windows of a root bus, and releases all but one of them.
  */
 static void dlend_native_bar_res_release(struct dlend_native_bar_res *w)
 {
@@ -432,7 +432,7 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
 #define DLEND_NATIVE_DOMAIN_IDS	0xfff
 /*
  * Bus addresses of 32-bit BARs, placed downwards from END.  They are above dma-iommu's IOVAs
- * (domain.c) and below the addresses of interrupts, as the device uses all three.
+ * (domain.c) and below the addresses of interrupts, as the device sends requests to all three.
  */
 #define DLEND_NATIVE_MMIO_END	0xfe000000u
 #define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
@@ -513,7 +513,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	bridge->dev.parent = &root->pdev->dev;
 	bridge->sysdata = &root->sysdata;
 	bridge->ops = &dlend_native_config_ops;
-	bridge->native_aer = 0;
+	bridge->native_aer = 0; /* the lender's host handles errors */
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
 	return dlend_native_bridge_add_window(root, &root->numbers, 0, &root->numbers_entry);
