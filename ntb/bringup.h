@@ -57,8 +57,8 @@ enum dlend_bringup_state {
  * @nonce: of this session, never 0 in a session
  * @error: why the link is not up, or ""; in state test, the result of the test
  * @ack: value for the ACK scratchpad
- * @peer_nonce, @peer_node, @peer_aperture_mib: what the peer's scratchpads say, once the versions
- *	fit; @picked: the protocol version in use
+ * @peer_nonce, @peer_node, @peer_aperture_mib: what the peer's scratchpads say, if versions fit
+ * @picked: the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted
  * @passed: this node's self-test has passed
  * @complete: @passed, the peer's self-test has arrived here, and its window is large enough
@@ -67,7 +67,7 @@ enum dlend_bringup_state {
  * @test_since: when state test began, milliseconds
  * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
  *
- * Members from @ack on are set to 0 when a bring-up starts, and when a session ends.
+ * Members from @ack on are set to 0 when the machine leaves state down, and when it goes there.
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;

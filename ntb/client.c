@@ -512,7 +512,7 @@ static int dlend_client_check_window(struct dlend_client *c)
 	return 0;
 }
 
-/* Find the two largest outbound windows, for hw. */
+/* Find the two largest outbound windows, for hw: the largest so far may become the second. */
 static int dlend_client_find_window(struct dlend_client *c)
 {
 	resource_size_t size;

@@ -268,8 +268,8 @@ static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
 }
 
 /*
- * Under state_lock and directs.lock.  Return: why @user cannot have direct interrupts of this link,
- * or NULL
+ * Under state_lock and directs.lock.  Prepare the link for direct interrupts.  Return: why @user
+ * cannot have them, or NULL
  */
 static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_user user)
 {

@@ -2,7 +2,9 @@
 /*
  * struct dlend_link: one link, for the files of ntb/; and the rules between these files.
  *
- * Files above the pure ones, from the bottom up.  A file calls only files that stand before it:
+ * Files above the pure ones (tests/pure.mk), from the bottom up.  A file calls only files that
+ * stand before it.  client.c is another module, dlend_ntb: of these files it calls only what
+ * include/dlend/ declares.
  *
  *   link.c		the object: references, list of links, session and peer, users, settings
  *   root.c		where functions of this host join its root complex, and their peer-to-peer
@@ -21,8 +23,8 @@
  *   main.c		the module; the host sleeps or shuts down
  *
  * A lower file that needs something of an upper one queues a work item, which the upper file has
- * set up: dlend_link_queue_step() and dlend_link_restart_current() queue state_work of session.c,
- * dlend_link_queue_rx() queues rx_work of channel.c.
+ * set up: dlend_link_queue_step(), dlend_link_restart_current() and dlend_doorbell_nudge() queue
+ * state_work of session.c, dlend_link_queue_rx() queues rx_work of channel.c.
  *
  * Work items of a link.  No item runs twice at the same time, and none waits for one that stands
  * below it here:
@@ -527,7 +529,7 @@ int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
  * @w: (in) open window
  *
  * On the loop the mapping must not be used any more once dlend_window.revoked() was called.
- * Context: process, may sleep. Return: the mapping, or NULL.
+ * Context: process, may sleep. Return: the mapping; NULL: no memory, or the window was revoked.
  */
 void __iomem *dlend_window_map(struct dlend_window *w);
 
@@ -567,7 +569,7 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  * The caller guarantees that @link->peer_ctrl stays mapped until this returns: the caller is a
  * message handler, or work that link_down() of its user waits for.
  * Context: process, may sleep, waits for the peer; not with a lock held for which
- * dlend_waits_for_no_peer() is declared.
+ * dlend_waits_for_no_peer() is declared; takes sources.sending.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
 
@@ -667,7 +669,7 @@ void dlend_directs_begin(struct dlend_link *link);
  * dlend_directs_close - clear the second window's translation: the peer reaches no interrupts here
  * @link: link
  *
- * Context: process, may sleep; state_lock.
+ * Context: process, may sleep, under state_lock.
  */
 void dlend_directs_close(struct dlend_link *link);
 
@@ -705,7 +707,7 @@ void dlend_session_init(struct dlend_link *link);
  * @link: link, in the list of links
  * @asleep: (in) this host is asleep, or about to be: the link comes up only when the host wakes
  *
- * Context: process, may sleep; takes state_lock.
+ * Context: process, may sleep; takes state_lock, dlend_links_lock.
  */
 void dlend_session_open(struct dlend_link *link, bool asleep);
 
@@ -717,7 +719,7 @@ void dlend_session_open(struct dlend_link *link, bool asleep);
  *
  * The hardware may lose all of its settings while the host sleeps: the next session makes them
  * again.
- * Context: process, may sleep; takes state_lock.
+ * Context: process, may sleep; if @on, waits for message handlers; takes state_lock.
  */
 void dlend_session_suspend(struct dlend_link *link, bool on);
 
@@ -740,7 +742,7 @@ extern const struct class dlend_link_class;
  * dlend_links_suspend - end the sessions of all links for a sleep or shutdown, or begin them again
  * @on: (in) true: no link is up, nor comes up, when this returns; false: they come up again
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; as dlend_session_suspend(); takes dlend_links_lock.
  */
 void dlend_links_suspend(bool on);
 

@@ -302,7 +302,7 @@ void dlend_setup_free(struct dlend_link *link)
 #define DLEND_SESSION_LINES_IN	(5 * HZ)
 #define DLEND_MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
-/* A device is fenced within 3 s after its borrower died: time-out, one heartbeat, a reset. */
+/* A device is fenced within 3 s after its borrower died: time-out, two heartbeats, the fence. */
 static unsigned int dlend_heartbeat_ms = 250;
 module_param_named(heartbeat_ms, dlend_heartbeat_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_ms, "milliseconds between heartbeats");
