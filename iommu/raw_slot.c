@@ -278,6 +278,7 @@ static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t
 {
 	enum dlend_raw_phase phase = READ_ONCE(raw->phase);
 	u64 iova = raw->iova + at;
+	unsigned long flags;
 	size_t done = size;
 
 	if (phase == DLEND_RAW_OPEN)
@@ -288,8 +289,9 @@ static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t
 		return iommu_unmap(raw->memory, iova, size);
 	if (phase == DLEND_RAW_OPEN)
 		return done;
-	guard(spinlock_irqsave)(&raw->clearing);
+	spin_lock_irqsave(&raw->clearing, flags);
 	dlend_raw_unmap_rest(raw->memory, iova, iova + size);
+	spin_unlock_irqrestore(&raw->clearing, flags);
 	return size;
 }
 
@@ -309,15 +311,19 @@ static phys_addr_t dlend_raw_slot_phys_in(struct dlend_raw_slot *raw, u64 at)
 {
 	enum dlend_raw_phase phase = READ_ONCE(raw->phase);
 	phys_addr_t phys = 0;
+	unsigned long flags;
 
 	if (phase == DLEND_RAW_OPEN)
 		return iommu_iova_to_phys(raw->domain, raw->base + at);
 	/* The cut moves pages from one domain to the other under this lock. */
-	guard(spinlock_irqsave)(&raw->clearing);
+	spin_lock_irqsave(&raw->clearing, flags);
 	/* After the cut, the place there may belong to a slot of a new aperture. */
 	if (phase == DLEND_RAW_CUTTING)
 		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
-	return phys ?: iommu_iova_to_phys(raw->memory, raw->iova + at);
+	if (!phys)
+		phys = iommu_iova_to_phys(raw->memory, raw->iova + at);
+	spin_unlock_irqrestore(&raw->clearing, flags);
+	return phys;
 }
 
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)

@@ -212,7 +212,7 @@ static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
 	lockdep_assert_held(&v->lock);
 	v->ended = dlend_lease_get(v->claim.lease);
 	WRITE_ONCE(v->claim.lease, NULL);
-	/* Before the return of the lease, which closes slots to the BARs: none is opened after it. */
+	/* Before the lease is returned, which closes slots to the BARs: none is opened after. */
 	dlend_vdev_publish(v);
 	dlend_bypass_end(v);
 	return before;
