@@ -165,9 +165,7 @@ static int lend_iommu_count_one(struct device *dev, void *data)
 		count->non_pci = true;
 		return 0;
 	}
-	/*
-	 * Bridges are not lent with their group: they keep their drivers, and do no DMA themselves.
-	 */
+	/* Bridges are not lent with their group: they keep their drivers, and do no DMA. */
 	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
 		count->functions++;
 	return 0;
@@ -493,9 +491,7 @@ int lend_bind_take(struct lend_fn *fn)
 	}
 	pci_clear_master(pdev);
 	fn->requested_bars = lend_bind_select(pdev);
-	/*
-	 * As vfio-pci does: the firmware's framebuffer driver (efifb, simpledrm) gives the BARs up.
-	 */
+	/* As vfio-pci does: the firmware's framebuffer driver (efifb, ...) gives the BARs up. */
 	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
 		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
 	ret = ret ?: pci_request_selected_regions(pdev, fn->requested_bars, "dlend-lender");

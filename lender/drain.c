@@ -20,9 +20,7 @@
 
 enum lend_drain lend_drain_kind(u32 class)
 {
-	/*
-	 * RDMA: remote hosts write into the guest's memory, and rely on the device's acknowledges.
-	 */
+	/* RDMA: remote hosts write into the guest's memory, and rely on the device's ACKs. */
 	if (class >> 8 == LEND_CLASS_INFINIBAND)
 		return LEND_NEVER;
 	if (class >> 8 == LEND_CLASS_USB)

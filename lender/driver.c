@@ -185,9 +185,7 @@ static struct dentry *lend_debugfs_root;
 static bool lend_debugfs_fail_reset;
 static u32 lend_debugfs_slow_reset_ms;
 
-/*
- * Without the group lock, which a request may hold for long: values may be of different moments.
- */
+/* Without the group lock, which a request may hold for long: values may be of different moments. */
 static int lease_show(struct seq_file *m, void *unused)
 {
 	struct lend_fn *fn = m->private;
@@ -676,9 +674,7 @@ static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t 
 }
 static DRIVER_ATTR_RW(lend_as);
 
-/*
- * Make the name of a function.  Return: 0; -ENXIO, -EINVAL, and a message says why there is none.
- */
+/* Make the name of a function.  Return: 0; -ENXIO or -EINVAL, and a message says why. */
 static int lend_fabric_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {
 	u32 domain = pci_domain_nr(pdev->bus);

@@ -282,9 +282,7 @@ static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_
 	pci_msi_unmask_irq(irq_get_irq_data(irq));
 }
 
-/*
- * Set up direct interrupts.  Vectors are allocated in this host, but get no handlers.  Group lock.
- */
+/* Set up direct interrupts.  Vectors are allocated here, but get no handlers.  Group lock. */
 static int lend_direct_up(struct lend_fn *fn, const struct dlend_p_direct *p,
 			  const struct dlend_p_message *message)
 {

@@ -461,9 +461,7 @@ int lend_standby_swap(struct lend_fn *fn)
  * is offered again, or quarantined because a reset failed.
  */
 
-/*
- * Pause in ms before the next try if a device lock was taken, or the PCI core recovers a function.
- */
+/* Pause in ms before the next try, if a device lock was taken or the PCI core is recovering. */
 #define LEND_RECOVER_AGAIN_MS	500
 
 void lend_recover_later(struct lend_group *group, unsigned int ms)
@@ -729,9 +727,7 @@ static void lend_recover_unbind(struct lend_fn *fn)
 	if (last) {
 		lend_group_drop_domain(group);
 	} else {
-		/*
-		 * The group's number may be the function's name, which another group may get soon.
-		 */
+		/* The group's number may be the function's name, which another may get soon. */
 		lend_group_try_offer(group);
 		/* The work that was cancelled above may have been queued for another function. */
 		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
@@ -798,9 +794,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
 	group->withdrawn = false;
-	/*
-	 * If this function was never offered, a holder of the group's other functions keeps them.
-	 */
+	/* If this function was never offered, a holder of the group's others keeps them. */
 	offered = lend_fn_is_offered(fn);
 	if (offered)
 		lend_group_step(group, &ev, &todo);
@@ -979,9 +973,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		return ret;
 	memcpy(ev.vm, want->vm, sizeof(ev.vm));
 	whom = lend_event_whom(&ev);
-	/*
-	 * All functions of a lease are lent over one link, even if the node has two links to here.
-	 */
+	/* All functions of a lease are lent over one link, even if the node has two links. */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
 	else

@@ -44,9 +44,7 @@ static LIST_HEAD(lend_notify_granted);
  * on other nodes who ask what a transfer passes through (docs/paths.md).
  */
 
-/*
- * ACS P2P Request and Completion Redirect: requests between devices below a switch go to the root.
- */
+/* ACS P2P Request and Completion Redirect: requests between devices of a switch go to the root. */
 #define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
 
 static u8 lend_bridge_kind(struct pci_dev *bridge)
@@ -223,9 +221,7 @@ static int lend_requesters_set_link(struct dlend_link *link, void *arg)
 	int err = dlend_link_set_requesters(link, &lend_requesters);
 	bool *again = arg;
 
-	/*
-	 * -ENODEV: the hardware of the link is being removed, and lets no requests pass any more.
-	 */
+	/* -ENODEV: the link's hardware is being removed, and lets no requests pass any more. */
 	*again |= err && err != -ENODEV;
 	return 0;
 }
@@ -264,9 +260,7 @@ struct lend_news {
 	struct dlend_msg msg, place, set;
 };
 
-/*
- * Messages about functions and links of this node, made from the state at the time of the call.
- */
+/* Messages about functions and links of this node, made from the state at the time of the call. */
 
 /*
  * The offer lock: held while a function and its PCI device are read for a message.  When
@@ -407,9 +401,7 @@ static int lend_peer_list_add(struct dlend_link *link, void *arg)
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
-/*
- * How long lend_notify_close() waits for a peer to take its notes, and how often it looks, in ms.
- */
+/* How long lend_notify_close() waits until a peer has its notes, and how often it looks, in ms. */
 #define LEND_LISTENER_LAST_MS	1000
 #define LEND_LISTENER_PAUSE_MS	10
 
@@ -682,9 +674,7 @@ static int lend_listener_flush_notes(struct lend_listener *l)
 	return ret;
 }
 
-/*
- * Callback of dlend_links_each(): post PLACE of this node's NTB of the link @other; @arg: listener.
- */
+/* Callback of dlend_links_each(): post PLACE of this node's NTB of @other; @arg: listener. */
 static int lend_listener_post_end(struct dlend_link *other, void *arg)
 {
 	struct pci_dev *pdev = dlend_root_link_pdev(other);
@@ -815,9 +805,7 @@ static int lend_listener_flush_fn(struct lend_listener *l, struct lend_fn *fn)
 	 */
 	if (!ret)
 		ret = lend_listener_flush_notes(l);
-	/*
-	 * One of these notes may have been the function's WITHDRAW, after which no OFFER may come.
-	 */
+	/* One of these notes may have been the function's WITHDRAW: no OFFER may follow it. */
 	if (!ret && !READ_ONCE(fn->gone))
 		ret = lend_listener_post_news(l, fn, &news);
 	if (ret && news.offer)

@@ -83,9 +83,7 @@ static int lend_config_read(struct lend_fn *fn, const struct dlend_p_cfg *want,
 	return 0;
 }
 
-/*
- * CFG_WRITE, but for the address register of VPD.  Group lock.  Return: 0; -EAGAIN; -EPERM refused.
- */
+/* CFG_WRITE, not of VPD's address register.  Group lock.  Return: 0; -EAGAIN; -EPERM refused. */
 static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value)
 {
 	int readrq;
@@ -317,9 +315,7 @@ static int lend_move_to(struct lend_fn *fn, const struct dlend_p_move_to *want)
 	return ret == -EALREADY ? 0 : ret;
 }
 
-/*
- * Make the peer the standby.  @source belongs to the standby afterwards, or is closed.  Group lock.
- */
+/* Make the peer the standby.  @source then belongs to the standby, or is closed.  Group lock. */
 static int lend_move_prepare(struct lend_fn *fn, struct dlend_link *link,
 			     struct dlend_irq_source *source, struct dlend_msg *reply)
 {
@@ -720,9 +716,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	/*
-	 * If another reset has begun (LEND_HIDDEN_CORE), the BARs come back when that one is over.
-	 */
+	/* If another reset has begun (LEND_HIDDEN_CORE), the BARs come back when that is over. */
 	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
 	mutex_unlock(&fn->group->lock);
 	return ret;

@@ -71,9 +71,7 @@ int lend_reset_lock_device(struct lend_fn *fn)
 	return lend_reset_patiently(fn, lend_reset_trylock);
 }
 
-/*
- * Restore lend_fn.saved.  pci_load_saved_state() copies it, so it can be used again.  Device lock.
- */
+/* Restore lend_fn.saved, which pci_load_saved_state() copies and does not free.  Device lock. */
 static int lend_reset_load(struct lend_fn *fn)
 {
 	int ret;
@@ -232,9 +230,7 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
  */
 static void lend_scope_find(struct pci_dev *pdev, struct lend_scope *scope)
 {
-	/*
-	 * The same choice as in pci_reset_bus(): the slot, if it can be reset, otherwise the bus.
-	 */
+	/* As pci_reset_bus() chooses: the slot, if it can be reset, otherwise the bus. */
 	*scope = (struct lend_scope){
 		.slot = pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot,
 		.iommu = lend_scope_iommu(pdev),
@@ -332,9 +328,7 @@ static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
 	return lend_bus_reset_errors(group, fns) == errors;
 }
 
-/*
- * Reset the slot or bus, and restore the PCI state of the functions @fns, which stay in the group.
- */
+/* Reset the slot or bus, and restore the PCI state of @fns, which stay in the group. */
 static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
 {
 	int ret = READ_ONCE(fn->fail_reset) ? -EIO : 0, err;
