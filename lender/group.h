@@ -43,9 +43,10 @@
  * Code that holds one of these locks never posts a message, never reads a peer's memory and never
  * waits for a peer's answer (but see lend_requesters_lock).
  *
- * Message handlers run in a link's workqueue, and take reset_lock or the group lock; for one device
- * no two run at the same time.  link_down() takes the lock of each group that was lent over that
- * link, and the locks below.  It never takes reset_lock, so no reset delays it.
+ * Message handlers run in a link's workqueue, and take reset_lock or the group lock.  Those of one
+ * link about one device run one at a time; those of different links run in parallel.  link_down()
+ * takes the lock of each group that was lent over that link, and the locks below.  It never takes
+ * reset_lock, so no reset delays it.
  */
 #ifndef DLEND_LENDER_GROUP_H
 #define DLEND_LENDER_GROUP_H

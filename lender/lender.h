@@ -514,8 +514,8 @@ void lend_notify_close(struct dlend_link *link);
  *
  * The work that posts does not access the function's device any more when this returns.
  *
- * Context: process, no lock of the lender, waits for no peer; takes lend_offer_lock, the lock of
- * the list of links, and lend_listeners_lock.
+ * Context: process, no lock of the lender but the device lock; takes lend_offer_lock, the lock of
+ * the list of links, and lend_listeners_lock; waits for no peer.
  */
 void lend_notify_withdraw(struct lend_fn *fn);
 
@@ -865,8 +865,8 @@ void lend_group_join_set(struct lend_group *group, const char *name);
  * lend_groups_changed - queue work that counts the functions of all groups again, offers or
  * withdraws each group accordingly, and announces the states that changed because of a set
  *
- * Callers are those that notice that functions came to IOMMU groups or left them, or that another
- * node has a member of a set.
+ * Callers are those that notice that functions came to IOMMU groups or left them, or that the
+ * holder or the target of a set's member has changed.
  *
  * Context: any.
  */
