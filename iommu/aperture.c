@@ -42,7 +42,7 @@ struct dlend_aperture {
 	struct device *dev;
 	struct dlend_paging *pg;
 	u64 base, size;
-	struct mutex lock;		/* live, maps, notifiers, slots */
+	struct mutex lock;		/* see above */
 	bool live;
 	struct dlend_maps maps;
 	struct list_head notifiers;
@@ -73,8 +73,9 @@ bool dlend_unsafe_interrupts_allowed(void)
 DLEND_EXPORT(dlend_unsafe_interrupts_allowed);
 
 /*
- * Called for each device of the NTB's IOMMU group: if a driver uses it, it would lose its DMA
- * mappings when the group gets another domain.  @ours: the NTB's function
+ * Called for each device of the NTB's IOMMU group.  A device that a driver uses would lose its DMA
+ * mappings when the group gets another domain; a bridge has none.  @ours: the NTB's function.
+ * Return: 0; -EBUSY a driver uses the device
  */
 static int dlend_aperture_other_user(struct device *dev, void *ours)
 {
@@ -145,7 +146,10 @@ static int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *gr
 	       dlend_aperture_check_interrupts(dev, group);
 }
 
-/* Find IOVAs that are clear of reserved regions and of the host bridge's windows. @base: (out) */
+/*
+ * Find IOVAs that are clear of reserved regions and of the host bridge's windows. @base: (out).
+ * Return: 0; -ENOSPC, logged; or as dlend_paging_reserved().
+ */
 static int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, u64 size,
 				    u64 align, u64 *base)
 {
@@ -166,7 +170,7 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 	n = dlend_paging_reserved(dev, true, &busy);
 	if (n < 0)
 		return n;
-	/* Above 4 GiB there is more room. Below, it is tried only if the IOMMU has few bits. */
+	/* Above 4 GiB there is more room. If the IOMMU's addresses end before, try below. */
 	err = dlend_span_pick(busy, n, &want, base);
 	if (err && !pg->shared) {
 		want.in.first = first;
@@ -198,7 +202,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bo
 	err = dlend_aperture_pick_base(ap->dev, ap->pg, ap->size, align, &ap->base);
 	if (err)
 		goto free_domain;
-	/* The driver may have mapped memory here before it was limited to addresses below 4 GiB. */
+	/* The NTB's driver is limited to IOVAs below 4 GiB, but only since dlend_paging_share(). */
 	if (ap->pg->shared && !dlend_paging_empty(ap->pg, ap->base, ap->size)) {
 		dev_err(ap->dev, "its driver has DMA memory above 4 GiB, where the aperture would be: boot without iommu.forcedac=1\n");
 		err = -EADDRINUSE;
@@ -323,7 +327,7 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 
 /* Slots */
 
-/* Under the lock. */
+/* Add up the slots and mappings. Under the lock. */
 static struct dlend_aperture_stat dlend_aperture_sum(const struct dlend_aperture *ap)
 {
 	struct dlend_aperture_stat st = { .size = ap->slots.limit, .pages = ap->maps.pages };
@@ -333,6 +337,7 @@ static struct dlend_aperture_stat dlend_aperture_sum(const struct dlend_aperture
 	return st;
 }
 
+/* Under the lock. Return: as dlend_slot_alloc(). */
 static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want want,
 			   struct dlend_slot **slot)
 {
@@ -342,8 +347,8 @@ static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want wan
 	if (err)
 		return err;
 	/*
-	 * Does peer-to-peer have more than its share now?  Slots count that lenders may still use.
-	 * This is checked last: if there is no room at all, the error is -ENOSPC.
+	 * Does peer-to-peer have more than its share now?  Slots in quarantine count, too.  This is
+	 * checked last: if there is no room at all, the error is -ENOSPC.
 	 */
 	st = dlend_aperture_sum(ap);
 	if (want.kind == DLEND_SLOT_P2P && st.bytes[want.kind] > st.p2p_limit) {
@@ -393,6 +398,7 @@ u64 dlend_slot_free(struct dlend_slot *slot, bool acked)
 	dlend_slot_unmap_part(slot, 0, slot->size);
 	cookie = acked ? 0 : ap->slots.cookie + 1;
 	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, cookie);
+	/* Both fail only if the slot is not in use. */
 	WARN_ON(acked ? dlend_slots_free(&ap->slots, slot) :
 			!dlend_slots_quarantine(&ap->slots, slot));
 	return cookie;
@@ -533,7 +539,7 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
 	});
 	if (!err)
 		return slot;
-	dlend_slot_free(slot, true);
+	dlend_slot_free(slot, true /* the peer does not know the offsets */);
 	return ERR_PTR(err);
 }
 
@@ -615,7 +621,8 @@ void dlend_notifier_unregister(struct dlend_aperture *ap, struct dlend_notifier 
 
 /*
  * Under the lock.  Extend @notifier, and map into it, until it ends at @end or DLEND_NOTIFIER_SHARE
- * bytes were mapped.  It grows by whole pieces, so that no large page is cut.
+ * bytes were mapped.  It grows by whole pieces, so that no large page is cut.  Return: 0; or the
+ * error of map(): then all of its part was unmapped.
  */
 static int dlend_notifier_grow(struct dlend_aperture *ap, struct dlend_notifier *notifier, u64 end)
 {

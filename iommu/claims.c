@@ -41,7 +41,7 @@ void dlend_pt_quota_free(struct dlend_pt_quota *t)
 	t->tables = 0;
 }
 
-/* Count the table of @kind that maps @at, unless it was counted before. */
+/* Count the table of @kind that maps @at, unless it was counted before. @most: the limit */
 static int dlend_pt_quota_table(struct dlend_pt_quota *t, unsigned int kind, u64 at, u64 most)
 {
 	unsigned int number = at >> dlend_pt_quota_bits[kind];
@@ -190,7 +190,7 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 	return err;
 }
 
-/* A hole cuts a range in two parts, and each part is unmapped by a call of its own. */
+/* A hole cuts a range in two, and tables can stay at both ends of each part. */
 static int dlend_claims_quota_add_parts(struct dlend_claims *c, const struct dlend_dma_range *r,
 					u64 most)
 {

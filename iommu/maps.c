@@ -3,9 +3,9 @@
  * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size; and notifiers of an
  * aperture.
  *
- * Pure: numbers, and the domain behind the functions of paging.h; neither slots nor guests nor
- * links. This file relies on the rule by which iommu_map() chooses pages: one after the other, the
- * largest size that both addresses are aligned to and that still fits.
+ * Pure: it knows numbers, and the domain behind the functions of paging.h; neither slots nor guests
+ * nor links. This file relies on the rule by which iommu_map() chooses pages: one after the other,
+ * the largest size that both addresses are aligned to and that still fits.
  */
 #include <linux/align.h>
 #include <linux/bits.h>
@@ -184,7 +184,8 @@ static int dlend_run_map(struct dlend_maps *m, const struct dlend_run *r)
 
 /*
  * On the loop there is no domain, so the physical address of each page of a scattered run is
- * recorded in dlend_maps.scattered.  Forget those from @first to @last.
+ * recorded in dlend_maps.scattered.  Forget those from @first to @last, up to the first page that
+ * is not there: of a run that is not scattered, none is.
  */
 static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 {

@@ -75,10 +75,11 @@ struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r);
  * @pg: domain, the caller's; NULL: there is no IOMMU (the loop), and mappings are only recorded
  * @runs: the mappings
  * @pages: pages of the domain, by size
- * @bytes: mapped
+ * @bytes: bytes that are mapped
  * @nr: how many runs
- * @scattered: without a domain: the target of each page of scattered runs
- * @nr_pages: how many such pages
+ * @scattered: without a domain: the target of each page of runs that are not contiguous in physical
+ *	memory (struct dlend_run)
+ * @nr_pages: number of pages in @scattered
  */
 struct dlend_maps {
 	struct dlend_paging *pg;
@@ -91,8 +92,8 @@ struct dlend_maps {
 };
 
 /**
- * dlend_maps_init - nothing is mapped
- * @m: (out) mappings
+ * dlend_maps_init - begin records, with nothing mapped
+ * @m: (out) mappings; when all are unmapped, nothing is left to be freed
  * @pg: (in) domain, or NULL
  *
  * Context: any.

@@ -187,7 +187,7 @@ struct dlend_paging *dlend_paging_create(struct device *dev)
 	return pg;
 }
 
-/* From now on the driver of the device gets IOVAs below 4 GiB only. */
+/* Limit the driver of the device to IOVAs below 4 GiB. Return: 0; -ENOSPC it was before. */
 static int dlend_paging_lower_mask(struct dlend_paging *pg)
 {
 	pg->driver_mask = dma_get_mask(pg->dev);

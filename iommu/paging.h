@@ -66,7 +66,7 @@ struct dlend_paging_ops {
  * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: IOVA of the
  *	last one
  *
- * Members from @domain on are used by paging.c only (the suites' fakes do not have them).
+ * Only files that are not pure use the members from @domain on: the suites' fakes do not set them.
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
@@ -97,8 +97,8 @@ struct dlend_paging *dlend_paging_create(struct device *dev);
  * dlend_paging_share - use the DMA API's domain of a device, in which its driver maps its DMA
  * @dev: device, bound to a driver that goes on doing DMA; a reference is kept
  *
- * Sets the device's DMA mask to 32 bits until the domain is ended, so the driver gets IOVAs below
- * 4 GiB only. Earlier mappings above that stay; dlend_paging_empty() finds them.
+ * Sets the device's DMA mask to 32 bits until the last reference is dropped, so the driver gets
+ * IOVAs below 4 GiB only. Earlier mappings above that stay; dlend_paging_empty() finds them.
  * Faults are not counted.
  * Context: process, may sleep.
  * Return: domain, in use by the device; ERR_PTR: -ENODEV no IOMMU translates by a domain of the

@@ -119,7 +119,7 @@ static void dlend_raw_record(struct dlend_raw_slot *raw, u64 at, u64 end)
 	}
 }
 
-/* In phase DLEND_RAW_CUTTING: unmap @at to @end. @cut: false: the user does that, so no record */
+/* In phase DLEND_RAW_CUTTING: unmap @at to @end. @cut: false: for the user, so record nothing */
 static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end, bool cut)
 {
 	unsigned long flags;
@@ -167,7 +167,7 @@ static const struct dlend_notifier_ops dlend_raw_slot_notifier_ops = {
 	.unmap = dlend_raw_slot_lost,
 };
 
-/* Aligned for the largest pages that fit, if there is such a place. */
+/* Reserve @size bytes, aligned for the largest pages that fit. Return: as dlend_slot_alloc(). */
 static struct dlend_slot *dlend_raw_slot_reserve(struct dlend_aperture *ap, u64 size)
 {
 	struct dlend_slot *slot = ERR_PTR(-ENOSPC);
@@ -203,13 +203,13 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 	raw->notifier.ops = &dlend_raw_slot_notifier_ops;
 	raw->notifier.offset = raw->slot->offset;
 	raw->notifier.size = raw->slot->size;
-	err = dlend_notifier_register(ap, &raw->notifier, false, NULL);
+	err = dlend_notifier_register(ap, &raw->notifier, false, NULL /* nothing is mapped */);
 	if (err)
 		goto free_slot;
 	return raw;
 
 free_slot:
-	dlend_slot_free(raw->slot, true);
+	dlend_slot_free(raw->slot, true /* acked */);
 free_raw:
 	kfree(raw);
 	return ERR_PTR(err);
@@ -237,7 +237,7 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw)
 }
 DLEND_EXPORT(dlend_raw_slot_offset);
 
-/* In dlend_raw_srcu. */
+/* Under dlend_raw_srcu. */
 static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_piece *piece,
 				 gfp_t gfp)
 {
@@ -272,7 +272,7 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
 }
 DLEND_EXPORT(dlend_raw_slot_map);
 
-/* In dlend_raw_srcu. */
+/* Under dlend_raw_srcu. */
 static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t size,
 				      struct iommu_iotlb_gather *gather)
 {
@@ -306,7 +306,7 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 }
 DLEND_EXPORT(dlend_raw_slot_unmap);
 
-/* In dlend_raw_srcu. */
+/* Under dlend_raw_srcu. */
 static phys_addr_t dlend_raw_slot_phys_in(struct dlend_raw_slot *raw, u64 at)
 {
 	enum dlend_raw_phase phase = READ_ONCE(raw->phase);

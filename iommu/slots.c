@@ -118,6 +118,7 @@ int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want, struct
 	u64 at = 0;
 
 	want.align = max(want.align, DLEND_SLOT_PAGE);
+	/* First of all, so that the ALIGN() cannot overflow. */
 	if (!want.size || want.size > s->size)
 		return want.size ? -ENOSPC : -EINVAL;
 	want.size = ALIGN(want.size, DLEND_SLOT_PAGE);

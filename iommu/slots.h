@@ -29,7 +29,7 @@ struct dlend_slots {
 };
 
 /**
- * dlend_slots_init - everything is free
+ * dlend_slots_init - begin with one free run
  * @s: (out) slots
  * @size: (in) bytes, page multiple
  *
@@ -118,7 +118,7 @@ void dlend_slots_release_all(struct dlend_slots *s);
 u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
 
 /**
- * dlend_slots_sum - bytes by use, and slots by kind
+ * dlend_slots_sum - add up bytes by use, and slots by kind
  * @s: (in) slots
  * @st: (in, out) added to: free and largest_free (below the limit), quarantined, bytes, slots
  *

@@ -11,7 +11,10 @@
 #include <linux/tracepoint.h>
 #include <dlend/aperture.h>
 
-/* @result: an error; of a slot that is freed, the cookie of its quarantine; of an unmap, bytes */
+/*
+ * Slots of an aperture, and mappings in them (dlend_window_*: the peer's window leads there).
+ * @result: an error; of a slot that is freed, the cookie of its quarantine; of an unmap, bytes
+ */
 DECLARE_EVENT_CLASS(dlend_slot,
 	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
 	TP_ARGS(kind, offset, size, prot, result),
@@ -56,6 +59,7 @@ DEFINE_EVENT_PRINT(dlend_slot, dlend_window_unmap,
 		  __entry->size, __entry->result)
 );
 
+/* A range of a lent group's domain.  @phys: of a mirror, the offset in the aperture */
 DECLARE_EVENT_CLASS(dlend_domain,
 	TP_PROTO(const char *dev, const struct dlend_dma_range *r, int err),
 	TP_ARGS(dev, r, err),
