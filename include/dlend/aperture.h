@@ -3,8 +3,8 @@
  * Aperture: where a peer's accesses arrive at this node (inbound).  It is one contiguous range of
  * IOVAs in an IOMMU domain of the NTB's function.  The peer's window is translated to it.  The
  * range is cut into slots.  An *offset* counts from the first byte of the aperture; peers know
- * offsets only.  And the IOMMU domains of lent groups.  Knows nothing of NTB clients, VFIO or
- * messages.
+ * offsets only.  This header also has the IOMMU domains of lent groups.  It knows nothing of NTB
+ * clients, VFIO or messages.
  */
 #ifndef DLEND_APERTURE_H
 #define DLEND_APERTURE_H
@@ -53,7 +53,10 @@ struct dlend_map_pages {
 	u64 n4k, n2m, n1g;
 };
 
-/* Usage, in bytes, of the part of an aperture that the peer reaches. @pages: 0 on the loop */
+/*
+ * Usage, in bytes, of the part of an aperture that the peer reaches. @slots: how many of each kind.
+ * @pages: 0 on the loop
+ */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
 	u64 bytes[DLEND_SLOT_KINDS];	/* also in quarantine */
@@ -307,7 +310,7 @@ struct dlend_owner {
 };
 
 /**
- * dlend_owner_init - an owner that owns nothing yet
+ * dlend_owner_init - initialise a range owner that owns nothing yet
  * @owner: (out) owner; @owner->lost may be set afterwards
  * @kind: (in) what it maps
  *

@@ -525,10 +525,10 @@ static inline int dlend_lease_enable(struct dlend_lease *lease)
  * dlend_lease_move_to - let a node prepare to take the lease over
  * @lease: (in) lease
  * @node: (in) node id; DLEND_NODE_NONE: no node any more
- * @forced: (in) also if the device is never quiet, with what that costs
+ * @forced: (in) also if the device is never silent: its transfers of that moment are lost
  *
- * Return: 0; -EOPNOTSUPP a device of its kind never is quiet; -EMLINK its group has more functions;
- * -EINVAL it is this node.
+ * Return: 0; -EOPNOTSUPP a device of its kind is never silent; -EMLINK its group has more
+ * functions; -EINVAL @node is this node.
  */
 int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool forced);
 

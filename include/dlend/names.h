@@ -12,7 +12,7 @@
  * dlend_kind - what kind of device a class code says: the mdev type's name after "dlend-"
  * @class: 24-bit class code (PCI Code and ID Assignment Specification, section 1)
  *
- * The same on both sides, so that what the lender calls a device is what a borrower starts.
+ * The lender and its borrowers show the same word for a device.
  * Context: any.
  * Return: a word of a-z, never NULL; "pci" for all that has no word of its own.
  */

@@ -29,14 +29,14 @@ enum dlend_spad {
 };
 
 /* Doorbell bits (of the peer). */
-#define DLEND_DB_MSG		0	/* messages, or in bring-up scratchpads, are new */
+#define DLEND_DB_MSG		0	/* there are new messages; in bring-up, new scratchpads */
 #define DLEND_DB_IRQ		1	/* there are hints in the interrupt ring */
 
 /*
  * Control area: the first bytes of every aperture.  The peer writes everything in it.  The peer
  * reads from it only in the self-test, before it sends late interrupts or a reply (a flushing
- * read), and when interrupt counters do not answer: a posted write is cheap, a read is a round
- * trip.
+ * read), and when an interrupt counter reads as all ones: a posted write is cheap, a read is a
+ * round trip.
  */
 #define DLEND_MSG_SIZE		256
 #define DLEND_MSG_PAYLOAD	224
@@ -118,7 +118,7 @@ static_assert(sizeof(struct dlend_ctrl) ==
 	      4096 + DLEND_RING_SLOTS * DLEND_MSG_SIZE + DLEND_IRQ_RING_SLOTS * 4);
 
 /*
- * Message types.  L>B: sent by the lender; B>L: by the borrower.  "call": answered.
+ * Message types.  L>B: sent by the lender; B>L: by the borrower.  "call": answered; "post": not.
  */
 enum dlend_msg_type {
 	DLEND_MSG_NONE,
@@ -166,7 +166,7 @@ enum dlend_msg_type {
 #define DLEND_BAR_F_IO		0x1	/* port BAR: not mappable */
 #define DLEND_BAR_F_64		0x2
 #define DLEND_BAR_F_PREFETCH	0x4
-#define DLEND_BAR_F_MAPPABLE	0x8	/* page aligned; its pages are its own, to the last byte */
+#define DLEND_BAR_F_MAPPABLE	0x8	/* it begins a page, and nothing else is in its pages */
 #define DLEND_BAR_F_MSIX	0x10	/* holds the MSI-X table or PBA */
 
 struct dlend_p_bar {
@@ -174,7 +174,8 @@ struct dlend_p_bar {
 	__le32 flags;		/* DLEND_BAR_F_* */
 } __packed;
 
-#define DLEND_OFFER_F_ISOLATED_MSI	0x1	/* a guest may touch the MSI-X table */
+/* Interrupt remapping isolates the device's messages, so a guest may map the MSI-X table. */
+#define DLEND_OFFER_F_ISOLATED_MSI	0x1
 #define DLEND_OFFER_F_VF		0x2	/* an SR-IOV virtual function */
 
 /* Clique that the lender's admin wants guests to see; a borrower's setting beats it. */
@@ -313,7 +314,7 @@ struct dlend_p_rom {
 } __packed;
 
 #define DLEND_PEERS_PER_MSG	27
-/* In messages that follow each other. */
+/* Length of a list, which takes several messages. */
 #define DLEND_PEERS_MAX		(3 * DLEND_PEERS_PER_MSG)
 struct dlend_p_peer {
 	__le16 node;
@@ -410,7 +411,7 @@ struct dlend_p_p2p_id {
 	__le32 reserved;
 } __packed;
 
-#define DLEND_MOVE_F_FORCED	0x1	/* also a device that is never quiet */
+#define DLEND_MOVE_F_FORCED	0x1	/* also a device that is never silent */
 
 /* The holder lets @node prepare to take the lease over; 0: no node. */
 struct dlend_p_move_to {
@@ -423,7 +424,7 @@ struct dlend_p_move_to {
 
 struct dlend_p_quiesced {
 	__le32 flags;		/* DLEND_QUIET_F_* */
-	__le32 waited_us;	/* until the device was quiet */
+	__le32 waited_us;	/* until the device was silent, or the lender gave up */
 	__le64 fired;		/* interrupts of this lease */
 } __packed;
 static_assert(sizeof(struct dlend_p_quiesced) == 16);
@@ -445,7 +446,7 @@ struct dlend_p_take {
 static_assert(sizeof(struct dlend_p_take) == 24);
 
 /**
- * dlend_msg_check - is a message that a peer wrote well formed?
+ * dlend_msg_check - is a message that a peer has written well formed?
  * @msg: (in) a private copy (never the shared memory itself)
  * @seq: (in) the sequence number that it must carry
  * @why: (out) NULL, or the problem; may be NULL

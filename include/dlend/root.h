@@ -5,16 +5,17 @@
  *
  * A switch forwards packets from one port to another.  A root complex need not: PCIe does not
  * require that it passes requests on from one of its ports to another.  dlend's peer-to-peer always
- * leads through the root complex (docs/paths.md).  So one of two has to say that it does:
- * the kernel, which has a list of host bridges (pci_p2pdma_whitelist), or the administrator of the
- * host (dlend_core.p2p_allowed).
+ * leads through the root complex (docs/paths.md).  So one of two has to say that this host's root
+ * complex does: the kernel, which has a list of host bridges (pci_p2pdma_whitelist), or the
+ * administrator of the host (dlend_core.p2p_allowed).
  *
  * Functions that reach each other are in one *peer-to-peer domain*, which has a number.
  *
  * Where a function is (root, NUMA node, Max_Payload_Size) is read anew by each call.  A host bridge
- * gets the number of its peer-to-peer domain when it is first asked about and joined with itself,
- * and keeps it until the module is unloaded.  Writing p2p_allowed changes the answer for all
- * functions: then struct dlend_link_user.allowed_changed is called.
+ * gets the number of its peer-to-peer domain by the first call for which the kernel allows
+ * peer-to-peer between two functions below it, and keeps it until the module is unloaded.  Writing
+ * p2p_allowed changes the answer for all functions: then struct dlend_link_user.allowed_changed is
+ * called.
  */
 #ifndef DLEND_ROOT_H
 #define DLEND_ROOT_H

@@ -54,10 +54,10 @@ enum dlend_offer_state {
 	DLEND_OFFER_FREE,		/* no node has it: a borrow will succeed */
 	DLEND_OFFER_HELD,		/* a node holds the lease */
 	DLEND_OFFER_RETURNING,		/* being fenced and reset */
-	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
+	DLEND_OFFER_QUARANTINED,	/* a reset failed: no node gets it */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
 	DLEND_OFFER_RESERVED,		/* no node has it, and only another one may borrow it */
-	DLEND_OFFER_KEPT,		/* as RESERVED: for the node that has another of its set */
+	DLEND_OFFER_KEPT,		/* as RESERVED: for the node with another group of its set */
 	DLEND_OFFER_STATES
 };
 
