@@ -77,7 +77,7 @@ static const struct dlend_notifier_ops dlend_mirror_ops = {
 	.unmap = dlend_mirror_unmap,
 };
 
-/* dlend_claims_ops.mirror: under the domain's lock, takes the aperture's. Return: mirror, or error */
+/* dlend_claims_ops.mirror: under the domain's lock; takes the aperture's. */
 static void *dlend_mirror_begin(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);

@@ -57,7 +57,7 @@ enum dlend_offer_state {
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: no node gets it */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
 	DLEND_OFFER_RESERVED,		/* no node has it, and only another one may borrow it */
-	DLEND_OFFER_KEPT,		/* as RESERVED: for the node with another group of its set */
+	DLEND_OFFER_KEPT,		/* as RESERVED: for the node that has a group of its set */
 	DLEND_OFFER_STATES
 };
 
