@@ -401,6 +401,7 @@ static int dlend_event_suspend(void)
 	return ret;
 }
 
+/* Allow borrows again, whether this host has slept or suspend was refused. */
 static void dlend_event_resume(bool slept)
 {
 	dlend_lease_block_borrows(false);

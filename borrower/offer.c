@@ -50,7 +50,7 @@ static unsigned int dlend_offers_count(u16 lender, bool dying)
 static bool dlend_offers_make_room(u16 lender)
 {
 	/* Has @lender itself too many, so that only one of its own makes room? */
-	bool mine = dlend_offers_count(lender, false) >= DLEND_OFFERS_OF_NODE;
+	bool mine = dlend_offers_count(lender, false /* not dying */) >= DLEND_OFFERS_OF_NODE;
 	struct dlend_offer *stale;
 
 	/* Offers that are dying do not count below; but together there must not be too many. */

@@ -1214,7 +1214,7 @@ void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *sourc
 
 /* What devices reach, for sysfs */
 
-/* A line about a BAR of device @t, at @at of the page @buf. Return: the end of the line in @buf. */
+/* A line about a BAR of device @t, at @at of the page @buf. Return: its end in @buf; 0: no line. */
 static int dlend_edge_emit(const struct dlend_p2p_user *user, unsigned int t, unsigned int bar,
 			   char *buf, int at)
 {

@@ -94,7 +94,7 @@ static u64 dlend_p2p_path_bytes(const struct dlend_p2p_fabric *f, u16 from, u16 
 
 u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
-	return dlend_p2p_path_bytes(f, from, to, false);
+	return dlend_p2p_path_bytes(f, from, to, false /* all */);
 }
 
 /* Bytes of that room that one VM may use: what others have is left out, unless @f->alone is set. */

@@ -167,7 +167,7 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 	struct dlend_span *busy;
 	int n, err;
 
-	n = dlend_paging_reserved(dev, true, &busy);
+	n = dlend_paging_reserved(dev, true /* windows, too */, &busy);
 	if (n < 0)
 		return n;
 	/* Above 4 GiB there is more room. If the IOMMU's addresses end before, try below. */
@@ -187,6 +187,7 @@ static int dlend_aperture_pick_base(struct device *dev, const struct dlend_pagin
 
 /* An aperture is made and destroyed */
 
+/* Put the aperture into a new domain, or @shared into the DMA API's. Return: 0; -errno, logged. */
 static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bool shared)
 {
 	int err;

@@ -147,7 +147,7 @@ struct dlend_domain *dlend_domain_create(struct device *dev)
 	dom->dev = get_device(dev);
 	mutex_init(&dom->lock);
 	INIT_LIST_HEAD(&dom->mirrors);
-	err = dlend_paging_reserved(dev, false, &dom->reserved);
+	err = dlend_paging_reserved(dev, false /* no windows */, &dom->reserved);
 	if (err < 0)
 		goto put_dev;
 	dom->nr_reserved = err;

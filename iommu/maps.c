@@ -202,6 +202,7 @@ static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 	}
 }
 
+/* Record the physical address of each page; see dlend_maps_forget_pages(). Return: 0, -ENOMEM. */
 static int dlend_run_remember_pages(struct dlend_maps *m, const struct dlend_run *r)
 {
 	u64 at, pfn = r->p.phys >> PAGE_SHIFT;

@@ -284,7 +284,7 @@ static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t
 	if (phase == DLEND_RAW_OPEN)
 		done = iommu_unmap_fast(raw->domain, raw->base + at, size, gather);
 	else if (phase == DLEND_RAW_CUTTING)
-		dlend_raw_clear(raw, at, at + size, false);
+		dlend_raw_clear(raw, at, at + size, false /* for the user */);
 	if (!raw->lazy)
 		return iommu_unmap(raw->memory, iova, size);
 	if (phase == DLEND_RAW_OPEN)

@@ -75,7 +75,7 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	}
 	/* The user has no other device, and no driver is told of a clique. */
 	dlend_p2p_join(m, NULL);
-	dlend_native_reach(fn, fn->claim.lease, true);
+	dlend_native_reach(fn, fn->claim.lease, true /* on */);
 }
 
 /* This host, as the user of all attached devices: no process has this number. */
@@ -97,11 +97,11 @@ static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *le
 {
 	int ret;
 
-	dlend_native_reach(fn, lease, false);
+	dlend_native_reach(fn, lease, false /* off */);
 	ret = dlend_lease_reset(lease);
 	if (ret)
 		return ret;
-	dlend_native_reach(fn, lease, true);
+	dlend_native_reach(fn, lease, true /* on */);
 	return dlend_lease_bus_master(lease, true) ?: dlend_native_irq_again(fn);
 }
 

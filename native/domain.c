@@ -492,7 +492,7 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 {
 	char why[DLEND_REASON_LEN];
 	u64 size = (u64)READ_ONCE(dma_mib) << 20;
-	int err = dlend_native_domain_open(d, true);
+	int err = dlend_native_domain_open(d, true /* dma-iommu's */);
 
 	if (err)
 		return err;
@@ -655,7 +655,7 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 	 */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
-	err = dlend_native_domain_open(d, false);
+	err = dlend_native_domain_open(d, false /* VFIO's */);
 	if (err)
 		return err;
 	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,

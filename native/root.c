@@ -306,6 +306,7 @@ static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where,
 	return fn->intx_up && bit >= 0 && bit < 8 * size ? BIT(bit) : 0;
 }
 
+/* Answer from the copy; as all ones if the device is lost, or is being reset. */
 static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int where, int size,
 				    u32 *val)
 {

@@ -286,7 +286,7 @@ void dlend_offer_release(struct dlend_claim *claim);
  * dlend_claim_taken - would a borrow be refused now: another node has the device, it is reserved
  * for another node or VM, or it is quarantined?
  * @claim: (in) claim whose user has no lease
- * @why: (out) DLEND_REASON_LEN bytes: who has the device, if so
+ * @why: (out) DLEND_REASON_LEN bytes: the reason, if so
  *
  * A device that is being reset, or whose link is down, does not count as taken: a borrow waits for
  * it. Nor does a device that this node may take over. Context: process; takes dlend_offers_lock.

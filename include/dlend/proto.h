@@ -15,7 +15,7 @@
 #define DLEND_PROTO_MIN		1	/* oldest protocol version this code speaks */
 #define DLEND_PROTO_MAX		1	/* newest */
 
-/* Scratchpads: each node writes its own eight, the peer reads them. */
+/* Scratchpads: each node writes its peer's eight, about itself, and reads its own. */
 enum dlend_spad {
 	DLEND_SPAD_MAGIC,	/* DLEND_PROTO_MAGIC, written last, cleared first */
 	DLEND_SPAD_VERSION,	/* min << 16 | max */
