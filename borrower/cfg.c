@@ -295,7 +295,6 @@ unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg)
 	return cfg->msi_pos ? 1u << ((flags & PCI_MSI_FLAGS_QMASK) >> 1) : 0;
 }
 
-/* Number of vectors of the MSI-X capability at @pos in @space. */
 static u32 dlend_cfg_msix_vectors(const u8 *space, u32 pos)
 {
 	return (get_unaligned_le16(space + pos + PCI_MSIX_FLAGS) & PCI_MSIX_FLAGS_QSIZE) + 1;
@@ -511,7 +510,6 @@ static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 	return link;
 }
 
-/* Make the list of extended capabilities that the guest sees. */
 static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 {
 	u32 pos = DLEND_CFG_STD_SIZE, last = DLEND_CFG_STD_SIZE, head, before;

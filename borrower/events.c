@@ -94,7 +94,6 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	return offer;
 }
 
-/* Read a state from a message. */
 static struct dlend_offer_now dlend_event_read_now(const struct dlend_p_state *p)
 {
 	struct dlend_offer_now now = {

@@ -607,9 +607,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_irq_unmask);
 
-/*
- * The device's own configuration space, which the lender reads and writes: CFG_READ, CFG_WRITE.
- */
+/* The device's own configuration space, which the lender reads and writes: CFG_READ, CFG_WRITE. */
 
 /* @type: DLEND_MSG_CFG_READ or DLEND_MSG_CFG_WRITE. @cfg: (in, out) becomes the reply. */
 static int dlend_lease_cfg(struct dlend_lease *lease, u16 type, struct dlend_p_cfg *cfg,
@@ -677,9 +675,7 @@ int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
 }
 DLEND_EXPORT(dlend_lease_vpd);
 
-/*
- * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.
- */
+/* Requests of a lease that moves from one node to another: see include/dlend/borrower.h. */
 
 /* The lender waits for the device: a second at most to be silent, and for pending transactions. */
 #define DLEND_LEASE_QUIESCE_MS	5000
@@ -786,9 +782,7 @@ int dlend_lease_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_
 }
 DLEND_EXPORT(dlend_lease_take_over);
 
-/*
- * Claims: which user on this node has which offer.
- */
+/* Claims: which user on this node has which offer. */
 
 /*
  * A short wait: the caller may run on the workqueue on which strays are returned, and no stray is

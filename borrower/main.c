@@ -13,9 +13,7 @@
 #include "offer.h"
 #include "p2p.h"
 
-/*
- * The dlend bus: a device for each offer, the attributes of these devices and those of the bus.
- */
+/* The dlend bus: a device for each offer, the attributes of these devices and those of the bus. */
 
 static ssize_t neighbours_show(const struct bus_type *bus, char *buf)
 {

@@ -265,7 +265,6 @@ struct dlend_p2p_view {
 	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
-/* Add a path. */
 static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p2p_path *path)
 {
 	struct dlend_p2p_fabric *f = &view->user.fabric;
@@ -358,9 +357,7 @@ ssize_t dlend_p2p_paths_emit(char *buf)
 	return at;
 }
 
-/*
- * Members: the borrowed devices of each user, as the user publishes them.
- */
+/* Members: the borrowed devices of each user, as the user publishes them. */
 
 /* A member was published or has left since edges were planned; under dlend_p2p_lock */
 static bool dlend_p2p_changed;

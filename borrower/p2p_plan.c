@@ -121,7 +121,6 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 	return DLEND_P2P_NONE;
 }
 
-/* Bytes of all BARs of a device. */
 static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 {
 	u64 sum = 0;
@@ -218,9 +217,7 @@ const char *dlend_p2p_err_text(int err, const char **todo)
 	return texts[i].what;
 }
 
-/*
- * Bookings: see borrower/p2p_plan.h.
- */
+/* Bookings: see borrower/p2p_plan.h. */
 
 bool dlend_p2p_booking_set_aperture(struct dlend_p2p_booking *b, u16 self,
 				    enum dlend_p2p_route route)
@@ -321,9 +318,7 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
 	return sum;
 }
 
-/*
- * Cliques: see dlend/p2p_plan.h.
- */
+/* Cliques: see dlend/p2p_plan.h. */
 
 /*
  * Where transfers enter or leave the root complex of a node. @to: node that the NTB there leads to;

@@ -462,7 +462,6 @@ static bool dlend_native_in_group(struct dlend_native_place *place, struct dlend
 			       dlend_offer_addr(of->offer)->lender);
 }
 
-/* Are @a and @b in one IOMMU group? */
 static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_native_place *b)
 {
 	return dlend_native_in_group(a, b, dlend_native_group_of(b));

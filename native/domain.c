@@ -171,9 +171,7 @@ struct dlend_native_segment {
 	atomic64_t used;
 };
 
-/*
- * Is it VFIO's domain, whose segments are made and given back on demand?  Else it is dma-iommu's.
- */
+/* Is it VFIO's domain, whose segments are made and given back on demand? Else it is dma-iommu's. */
 static bool dlend_native_on_demand(const struct dlend_native_domain *d)
 {
 	return d->shift != DLEND_NATIVE_ALL;
@@ -464,7 +462,6 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 /* What the domain is for */
 
-/* Size of the aperture of a link. */
 static u64 dlend_native_aperture_bytes(struct dlend_link *link)
 {
 	return dlend_aperture_stat(dlend_link_aperture(link)).size;

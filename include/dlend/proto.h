@@ -117,9 +117,7 @@ struct dlend_ctrl {
 static_assert(sizeof(struct dlend_ctrl) ==
 	      4096 + DLEND_RING_SLOTS * DLEND_MSG_SIZE + DLEND_IRQ_RING_SLOTS * 4);
 
-/*
- * Message types.  L>B: sent by the lender; B>L: by the borrower.  "call": answered; "post": not.
- */
+/* Message types. L>B: sent by the lender; B>L: by the borrower. "call": answered; "post": not. */
 enum dlend_msg_type {
 	DLEND_MSG_NONE,
 	DLEND_MSG_OFFER,	/* L>B post: struct dlend_p_offer; then the snapshot's pieces */
