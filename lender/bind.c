@@ -560,8 +560,10 @@ int lend_bind_save(struct lend_fn *fn)
 		return -ENOMEM;
 	lend_rom_copy(fn);
 	/* The Device Serial Number, unless an admin has written an identity (driver.c). */
+	mutex_lock(&fn->group->lock);
 	if (serial && !fn->identity[0])
 		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
+	mutex_unlock(&fn->group->lock);
 	lend_bind_snapshot(fn);
 	return 0;
 }

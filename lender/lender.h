@@ -811,7 +811,7 @@ int lend_bind_reset(struct lend_fn *fn);
  *
  * lend_fn_put() frees what this allocates, with the last reference.
  *
- * Context: process, device lock.
+ * Context: process, device lock; takes the group lock.
  * Return: 0; -ENOMEM; or as pci_save_state().
  */
 int lend_bind_save(struct lend_fn *fn);

@@ -530,6 +530,7 @@ static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 
 				 .epoch = epoch, .fn = fn->index };
 	bool ask = le32_to_cpu(want->flags) & DLEND_TAKE_F_ASK;
 	struct lend_group *group = fn->group;
+	bool broken;
 	u16 from;
 	int ret;
 
@@ -539,17 +540,16 @@ static int lend_move_take_over(struct lend_fn *fn, struct dlend_link *link, u32 
 		return ret;
 	from = group->lease.holder;
 	ret = lend_move_swap(fn, &ev, ask);
+	/* If the lease has the standby's epoch, the swap has failed half way. */
+	broken = ret && group->lease.epoch == epoch;
 	mutex_unlock(&group->lock);
 	trace_dlend_lease(&fn->addr, ask ? "may_take_over" : "take_over", dlend_link_peer(link),
 			  epoch, ret);
 	if (!ret && !ask)
 		pci_info(fn->pdev, "moved from node %u to node %u, epoch %u, as it is\n", from,
 			 dlend_link_peer(link), epoch);
-	/*
-	 * If the lease has the standby's epoch, the swap has failed half way: nobody can use the
-	 * device.  Revoke the lease, so that the device is reset.
-	 */
-	if (ret && group->lease.epoch == epoch)
+	/* Nobody can use the device: revoke the lease, so that the device is reset. */
+	if (broken)
 		lend_lease_revoke(group, "take_over failed");
 	return ret;
 }
