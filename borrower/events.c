@@ -72,7 +72,9 @@ static struct dlend_offer *dlend_event_offer_for(struct dlend_link *link,
 	    !dlend_event_same_device(&offer->info, info)) {
 		if (offer->claim) {
 			/*
-				 */
+			 * The old device is gone.  The lender sends the offer of the new one only
+			 * once, so note to ask for it later.
+			 */
 			WRITE_ONCE(offer->withdrawn, true);
 			offer->ask = offer->ask ?: dlend_link_get(link);
 			dev_warn_ratelimited(&offer->dev,

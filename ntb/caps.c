@@ -311,7 +311,7 @@ static const struct dlend_cap ext_caps[] = {
 	{ PCI_EXT_CAP_ID_ATS, .len = PCI_EXT_CAP_ATS_SIZEOF },
 	{ PCI_EXT_CAP_ID_PRI, .len = PCI_EXT_CAP_PRI_SIZEOF },
 	{ PCI_EXT_CAP_ID_PASID, .len = PCI_EXT_CAP_PASID_SIZEOF },
-	/* VFs are made by the lender, and sizes of BARs are fixed by their slots in the aperture. */
+	/* The lender makes VFs, and sizes of BARs are fixed by their slots in the aperture. */
 	{ PCI_EXT_CAP_ID_SRIOV, DLEND_CAP_SECRET, .len = PCI_EXT_CAP_SRIOV_SIZEOF },
 	{ PCI_EXT_CAP_ID_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },
 	{ EXT_ID_VF_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },

@@ -347,7 +347,7 @@ DLEND_EXPORT(dlend_link_add);
 
 void dlend_link_remove(struct dlend_link *link)
 {
-	/* The link stays in the list until its last link_down(): users may unregister until then. */
+	/* The link stays listed until its last link_down(): users may unregister until then. */
 	dlend_session_remove(link);
 	dlend_announce_settle();
 	dlend_link_unregister(link);
