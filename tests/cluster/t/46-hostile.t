@@ -303,6 +303,8 @@ def gone_late(t, f, c, b, address, other):
             told = b.spawn(f"for i in 1 2 3; do echo auto >/sys/bus/pci/devices/0000{other[5:]}/dlend/clique; done")
             b.wait_for(f"grep -q 'type=3 .* device={address} .* err=-110' /sys/kernel/tracing/trace", 60, every=0.1)
             t.passed("a device is unbound: a peer that takes nothing is not told")
+        # a need not have heard that it was lent again, so what a shows of it does not say that a has heard this.
+        b.wait_for(f"grep 'type=3 .* device={address} .* err=0$' /sys/kernel/tracing/trace | grep -qv 'loop'", 60)
         f.host("a").wait_for(f"! grep -qx free /sys/bus/dlend/devices/{address}/state", 60)
     told.wait(120, check=True)
     t.passed("it is told when it takes messages again")
