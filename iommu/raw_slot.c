@@ -45,20 +45,17 @@ enum dlend_raw_phase { DLEND_RAW_OPEN, DLEND_RAW_CUTTING, DLEND_RAW_CUT };
  * @notifier: registered for all of the slot; its unmap() cuts the slot
  * @base: IOVA of the first byte in the aperture's IOMMU domain
  * @iova: IOVA of the first byte in the record
- * @domain, @memory: that domain, and the record: see struct dlend_raw_domains. The user has
- *	references on both, as it may flush earlier unmaps after a cut
- * @lazy: the record is made by the cut, else when a page is mapped
+ * @domains: its user's, which outlive it: the user may flush earlier unmaps after a cut
  * @phase: how far the slot is cut; written under the aperture's lock, read under dlend_raw_srcu
  * @clearing: in phase DLEND_RAW_CUTTING, both the cut and the user unmap pages, under this lock. If
- *	@lazy, it also guards the record
+ *	the record is lazy, it also guards that
  */
 struct dlend_raw_slot {
 	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
 	struct dlend_notifier notifier;
 	u64 base, iova;
-	struct iommu_domain *domain, *memory;
-	bool lazy;
+	const struct dlend_raw_domains *domains;
 	enum dlend_raw_phase phase;
 	spinlock_t clearing;		/* see above */
 };
@@ -112,9 +109,9 @@ static void dlend_raw_record(struct dlend_raw_slot *raw, u64 at, u64 end)
 	phys_addr_t phys;
 
 	for (; at < end; at += PAGE_SIZE) {
-		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+		phys = iommu_iova_to_phys(raw->domains->reach, raw->base + at);
 		if (phys)
-			iommu_map(raw->memory, raw->iova + at, phys, PAGE_SIZE,
+			iommu_map(raw->domains->memory, raw->iova + at, phys, PAGE_SIZE,
 				  IOMMU_READ | IOMMU_WRITE, GFP_ATOMIC);
 	}
 }
@@ -133,9 +130,9 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end, bool cu
 		over = (raw->base + at) % DLEND_RAW_CLEAR_BYTES;
 		some = min(end - at, DLEND_RAW_CLEAR_BYTES - over);
 		spin_lock_irqsave(&raw->clearing, flags);
-		if (cut && raw->lazy)
+		if (cut && raw->domains->lazy)
 			dlend_raw_record(raw, at, at + some);
-		dlend_raw_unmap_rest(raw->domain, raw->base + at, raw->base + at + some);
+		dlend_raw_unmap_rest(raw->domains->reach, raw->base + at, raw->base + at + some);
 		spin_unlock_irqrestore(&raw->clearing, flags);
 	}
 }
@@ -158,7 +155,7 @@ static void dlend_raw_slot_lost(struct dlend_notifier *notifier, u64 at, u64 siz
 		cond_resched();
 	}
 	/* Another slot may get the offsets before the user has flushed its unmapped pages. */
-	iommu_flush_iotlb_all(raw->domain);
+	iommu_flush_iotlb_all(raw->domains->reach);
 	WRITE_ONCE(raw->phase, DLEND_RAW_CUT);
 	synchronize_srcu(&dlend_raw_srcu);
 }
@@ -190,9 +187,7 @@ struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
 		return ERR_PTR(-ENOMEM);
 	raw->ap = ap;
 	raw->iova = iova;
-	raw->domain = d->reach;
-	raw->memory = d->memory;
-	raw->lazy = d->lazy;
+	raw->domains = d;
 	spin_lock_init(&raw->clearing);
 	raw->slot = dlend_raw_slot_reserve(ap, size);
 	if (IS_ERR(raw->slot)) {
@@ -245,8 +240,8 @@ static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_
 	u64 iova = raw->iova + piece->offset;
 	int prot = IOMMU_CACHE, err = 0;
 
-	if (!open || !raw->lazy)
-		err = iommu_map(raw->memory, iova, piece->phys, piece->size,
+	if (!open || !raw->domains->lazy)
+		err = iommu_map(raw->domains->memory, iova, piece->phys, piece->size,
 				IOMMU_READ | IOMMU_WRITE, gfp);
 	if (err || !open)
 		return err;
@@ -254,10 +249,10 @@ static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_
 		prot |= IOMMU_READ;
 	if (piece->prot & DLEND_PROT_WRITE)
 		prot |= IOMMU_WRITE;
-	err = iommu_map(raw->domain, raw->base + piece->offset, piece->phys, piece->size, prot,
-			gfp);
-	if (err && !raw->lazy)
-		iommu_unmap(raw->memory, iova, piece->size);
+	err = iommu_map(raw->domains->reach, raw->base + piece->offset, piece->phys, piece->size,
+			prot, gfp);
+	if (err && !raw->domains->lazy)
+		iommu_unmap(raw->domains->memory, iova, piece->size);
 	return err;
 }
 
@@ -282,15 +277,15 @@ static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t
 	size_t done = size;
 
 	if (phase == DLEND_RAW_OPEN)
-		done = iommu_unmap_fast(raw->domain, raw->base + at, size, gather);
+		done = iommu_unmap_fast(raw->domains->reach, raw->base + at, size, gather);
 	else if (phase == DLEND_RAW_CUTTING)
 		dlend_raw_clear(raw, at, at + size, false /* for the user */);
-	if (!raw->lazy)
-		return iommu_unmap(raw->memory, iova, size);
+	if (!raw->domains->lazy)
+		return iommu_unmap(raw->domains->memory, iova, size);
 	if (phase == DLEND_RAW_OPEN)
 		return done;
 	spin_lock_irqsave(&raw->clearing, flags);
-	dlend_raw_unmap_rest(raw->memory, iova, iova + size);
+	dlend_raw_unmap_rest(raw->domains->memory, iova, iova + size);
 	spin_unlock_irqrestore(&raw->clearing, flags);
 	return size;
 }
@@ -314,14 +309,14 @@ static phys_addr_t dlend_raw_slot_phys_in(struct dlend_raw_slot *raw, u64 at)
 	unsigned long flags;
 
 	if (phase == DLEND_RAW_OPEN)
-		return iommu_iova_to_phys(raw->domain, raw->base + at);
+		return iommu_iova_to_phys(raw->domains->reach, raw->base + at);
 	/* The cut moves pages from one domain to the other under this lock. */
 	spin_lock_irqsave(&raw->clearing, flags);
 	/* After the cut, the place there may belong to a slot of a new aperture. */
 	if (phase == DLEND_RAW_CUTTING)
-		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+		phys = iommu_iova_to_phys(raw->domains->reach, raw->base + at);
 	if (!phys)
-		phys = iommu_iova_to_phys(raw->memory, raw->iova + at);
+		phys = iommu_iova_to_phys(raw->domains->memory, raw->iova + at);
 	spin_unlock_irqrestore(&raw->clearing, flags);
 	return phys;
 }

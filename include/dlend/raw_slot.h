@@ -74,8 +74,8 @@ void dlend_raw_domains_put(struct dlend_raw_domains *d);
 
 /**
  * dlend_raw_slot_open - reserve offsets in an aperture, with nothing mapped there
- * @d: (in) domains of this aperture. The caller must not call dlend_raw_domains_put() before
- *	dlend_raw_slot_close(); the structure itself is only read during this call
+ * @d: (in) domains of this aperture. The slot uses them until dlend_raw_slot_close(): until then
+ *	the caller keeps the structure as it is, and does not call dlend_raw_domains_put()
  * @ap: aperture; the caller keeps a reference on its link until dlend_raw_slot_close()
  * @iova: (in) IOVA of the slot's first byte, in @d->memory; page multiple
  * @size: (in) bytes, page multiple
