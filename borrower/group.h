@@ -12,7 +12,8 @@
 /**
  * struct dlend_group_fn - another function of the same IOMMU group
  * @same_user: the user that has claimed that function is the user that asks
- * @leased, @borrowing: the user that has claimed it has a lease of it, or asks for one
+ * @leased: the user that has claimed it has a lease of it
+ * @borrowing: that user asks for a lease of it
  * @leases: number of leases of it that were granted and are not returned yet. If there are some and
  *	neither @leased nor @borrowing is set, they are being returned
  */

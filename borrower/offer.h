@@ -50,9 +50,12 @@ struct dlend_offer_now {
  * @ask: link, with a reference, over which another device was offered under this address while this
  *	offer was claimed: when this offer has gone, that lender is asked for its offers again; or
  *	NULL
- * @info, @snapshot: description of the device and copy of its configuration space, once @complete
- * @next, @next_snapshot, @next_crc, @pieces: a newer description, its snapshot, its checksum, and
- *	which pieces of the snapshot have come; valid while @collecting
+ * @info: description of the device, once @complete
+ * @snapshot: copy of its configuration space, once @complete
+ * @next: a newer description; valid while @collecting, as the next three are
+ * @next_snapshot: its snapshot, as far as it has come
+ * @next_crc: checksum of that
+ * @pieces: which pieces of it have come
  * @now: who has the device
  * @place: where the device sits in its host, once @placed; sent over the link that is up now
  * @placed: @place is valid

@@ -20,8 +20,8 @@
 /**
  * struct dlend_p2p_booking - room in an aperture for a device's way to a BAR of another one
  * @node: in the list of bookings
- * @from, @to: the aperture is the one that node @to has on its link to node @from: accesses go from
- *	node @from to node @to
+ * @from: node that accesses come from
+ * @to: node that they go to: the aperture is the one that it has on its link to @from
  * @user: user of both devices; only compared
  * @s: source: the device that reaches the BAR
  * @t: target: the device whose BAR it is

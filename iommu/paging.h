@@ -54,7 +54,8 @@ struct dlend_paging_ops {
  * struct dlend_paging - one domain
  * @ops: functions of the domain
  * @sizes: a bit for each page size, 4 KiB at least
- * @first, @last: IOVAs that the domain can translate, inclusive; of a shared one, those for dlend
+ * @first: lowest IOVA that the domain can translate; of a shared one, the lowest for dlend
+ * @last: highest IOVA, inclusive, likewise
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
  * @tables_stay: it cannot be relied on that unmapping frees page tables (DLEND_TABLES_STAY)
  * @shared: the device's own driver has mappings in it, too, below @first
@@ -63,8 +64,8 @@ struct dlend_paging_ops {
  * @group: the IOMMU group for which it was made; a reference
  * @dev: a device of that group, for messages; a reference
  * @driver_mask: of a shared domain: the DMA mask that @dev's driver has set
- * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: IOVA of the
- *	last one
+ * @faults: accesses that the IOMMU blocked, where its driver reports them
+ * @last_fault: IOVA of the last one
  *
  * Only files that are not pure use the members from @domain on: the suites' fakes do not set them.
  */

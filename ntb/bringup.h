@@ -49,15 +49,18 @@ enum dlend_bringup_state {
 /**
  * struct dlend_bringup - the state machine of one link; all 0 at first
  * @state: its state
- * @node, @version, @aperture_mib: this node's id, its protocol versions (min << 16 | max), and the
- *	size of its aperture. The caller sets them before dlend_bringup_start()
+ * @node: this node's id. The caller sets this and the next two before dlend_bringup_start()
+ * @version: its protocol versions: min << 16 | max
+ * @aperture_mib: size of its aperture in MiB
  * @loop: this node must be its own peer. The caller sets it once
  * @required: node id that the peer must have, 0: any. The caller sets it, at any time
  * @timeout_ms: heartbeat time-out. The caller sets it before dlend_bringup_start()
  * @nonce: of this session, never 0 in a session
  * @error: why the link is not up, or ""; in state test, the result of the test
  * @ack: value for the ACK scratchpad
- * @peer_nonce, @peer_node, @peer_aperture_mib: what the peer's scratchpads say, if versions fit
+ * @peer_nonce: the peer's nonce, as its scratchpads say, if versions fit
+ * @peer_node: its id, likewise
+ * @peer_aperture_mib: size of its aperture in MiB, likewise
  * @picked: the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted
  * @passed: this node's self-test has passed
@@ -65,7 +68,8 @@ enum dlend_bringup_state {
  * @cleared: this node's control area was cleared for this session
  * @tested_at: when this node's self-test last ran, milliseconds; 0: it has not run
  * @test_since: when state test began, milliseconds
- * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
+ * @beat: the peer's last heartbeat
+ * @beat_at: when it was first seen, milliseconds
  *
  * Members from @ack on are set to 0 when the machine leaves state down, and when it goes there.
  */
@@ -98,7 +102,8 @@ struct dlend_bringup {
  *	trusted
  * @nonce: this node's nonce, as the peer has seen it
  * @beat: the peer's heartbeat
- * @window, @check: as in struct dlend_ctrl; needed in state test only
+ * @window: as in struct dlend_ctrl; needed in state test only
+ * @check: likewise
  * @test: a private copy of the pattern of the peer's self-test; needed in state test only
  */
 struct dlend_bringup_area {

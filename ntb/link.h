@@ -263,7 +263,8 @@ struct dlend_doorbell {
  * struct dlend_directs - direct interrupts of a link
  * @lock: guards all members without a remark; the aperture's lock is taken inside it
  * @allowed: the administrator allows direct interrupts; no lock
- * @domain, @fwnode: where vectors come from; NULL: not needed so far
+ * @domain: where vectors come from; NULL: not needed so far
+ * @fwnode: of @domain
  * @dev: the NTB's function: interrupt remapping takes the peer's writes for its interrupts; a
  *	reference
  * @ready: the peer's second window leads to this host's interrupts; written under
@@ -320,7 +321,8 @@ struct dlend_sessions {
  * struct dlend_link - one link
  * @dev: device in class dlend_link; its references are the link's
  * @node: entry in the list of links; under dlend_links_lock
- * @ops, @hw: the hardware; not used any more once @hw_gone
+ * @ops: how to drive the hardware; not used any more once @hw_gone
+ * @hw: the hardware, likewise
  * @loop: the link leads to this node itself. A copy, as @hw is not used any more once @hw_gone
  * @hw_gone: the hardware went away, for good. Set under @state_lock, also read without
  * @asleep: the host is suspended, or about to be. Under @state_lock
@@ -348,9 +350,18 @@ struct dlend_sessions {
  * @calls: struct dlend_call, on the stacks of callers that wait; under @lock
  * @last_call: id of the last one; under @lock
  *
- * Each of the other members belongs to one file, and its structure says under which lock it is:
- * @announced, @sessions, @setup: session.c; @chan, @jobs, @tx: channel.c; @directs: irq_direct.c;
- * @doorbell, @sinks: irq_sink.c; @sources: irq_source.c; @window: peer_window.c
+ * @announced: of session.c. This and each of the next belongs to one file; its structure says under
+ *	which lock it is
+ * @chan: of channel.c
+ * @directs: of irq_direct.c
+ * @doorbell: of irq_sink.c
+ * @sinks: of irq_sink.c
+ * @sources: of irq_source.c
+ * @jobs: of channel.c
+ * @window: of peer_window.c
+ * @sessions: of session.c
+ * @setup: of session.c
+ * @tx: of channel.c
  */
 struct dlend_link {
 	struct device dev;

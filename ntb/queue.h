@@ -112,7 +112,9 @@ struct dlend_request {
  * @live: requests that are not done
  * @free: memory for further requests
  * @arrived: how many requests have come so far
- * @calls, @posts, @refusals: how many there are of each kind in @live
+ * @calls: how many there are of this kind in @live
+ * @posts: of this kind
+ * @refusals: of this kind
  */
 struct dlend_requests {
 	struct list_head live, free;

@@ -40,13 +40,15 @@ struct dlend_offer;
 
 /**
  * struct dlend_offer_info - what a lender says about its device
- * @vendor, @device: ids
+ * @vendor: vendor id
+ * @device: device id
  * @class: 24 bits: base class, sub-class, interface
  * @flags: DLEND_OFFER_F_*
  * @group: number of the IOMMU group; functions of one lender with the same number are in one group,
  *	if they are offered at the same time (dlend_offer_group())
  * @group_size: functions in that group; the lender lends all of them or none
- * @nr_msi, @nr_msix: vectors that the lender can deliver
+ * @nr_msi: MSI vectors that the lender can deliver
+ * @nr_msix: MSI-X vectors that it can deliver
  * @has_intx: the lender can deliver INTx
  * @clique: the lender's setting: DLEND_OFFER_CLIQUE*
  * @identity: serial number; "": the lender does not know it
@@ -71,7 +73,8 @@ struct dlend_offer_info {
  * @vanishes: an offer's device is about to be removed: when this returns, no reference of the
  *	user's to it is left. It may wait for programs that have files of the device open. The offer
  *	is not claimed, unless the user's own module is being unloaded
- * @node, @work: private to the borrower
+ * @node: private to the borrower
+ * @work: private to the borrower
  *
  * Context: process, one at a time; they may sleep.
  */
@@ -176,7 +179,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @what: for messages to people: what &struct dlend_claim.dev is: "mediated device"
  * @user: for messages: who uses the device under a lease: "a guest"
  * @end: for messages: how people end that use: "shut the guest down"
- * @get, @put: take and drop a reference on the structure that has the claim: each lease has one
+ * @get: take a reference on the structure that has the claim: each lease has one
+ * @put: drop it
  * @uses: is the lease @epoch in use?
  * @link_down: the link to the lender is down, so the lease is over. When this returns, the peer
  *	cannot reach this node's memory through that lease. It must not wait
@@ -444,7 +448,10 @@ int dlend_lease_reset(struct dlend_lease *lease);
 int dlend_lease_bus_master(struct dlend_lease *lease, bool on);
 
 /**
- * dlend_lease_irq_setup - set up @count vectors of @mode; DLEND_IRQ_NONE: none any more
+ * dlend_lease_irq_setup - set up the vectors of a lease
+ * @lease: lease
+ * @mode: (in) kind of interrupt; DLEND_IRQ_NONE: no vectors any more
+ * @count: (in) how many vectors
  *
  * The caller serialises its calls for one lease, also those of dlend_lease_quiesce().
  */

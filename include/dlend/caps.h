@@ -69,8 +69,10 @@ struct dlend_cap {
  * @start: a bit for each word of 32 bits: a listed capability starts there, or the list breaks off
  * @own: a bit for each byte: a register of the device's own
  * @std: where the capabilities in the list are, in the device's order
- * @nr_std: how many these are, @nr_ext: how many are in the extended list
- * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one
+ * @nr_std: how many these are
+ * @nr_ext: how many are in the extended list
+ * @std_broken: the list does not end as it should
+ * @ext_broken: the extended list does not
  * @pcie: where the PCI Express capability is; without one there is no extended space
  * @lanes: width of the PCIe link (Link Capabilities), 0 without one
  */
@@ -124,7 +126,10 @@ static inline void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len)
 const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);
 
 /**
- * dlend_cap_bytes - how long the capability at @pos is
+ * dlend_cap_bytes - how long a capability is
+ * @caps: (in) capabilities of @space
+ * @space: (in) configuration space
+ * @pos: (in) where the capability is
  *
  * Return: bytes, which may be more than dlend_caps_room(); 0 if its length fields make no sense. If
  * its kind is not known (DLEND_CAP_UNKNOWN): bytes of its header.

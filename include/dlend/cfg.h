@@ -37,11 +37,14 @@ struct dlend_cfg_bar {
  * struct dlend_cfg_desc - what the virtual space is made from
  * @snapshot: the lender's 4 KiB, untrusted: every walk is bounded
  * @bar: six BARs and the ROM; the upper half of a 64-bit BAR has size 0
- * @vendor, @device: for a VF, whose own ids read ffff
+ * @vendor: for a VF, whose own ids read ffff
+ * @device: likewise
  * @is_vf: memory decoding starts as on (also after a reset) and ids are filled in
- * @no_intx, @no_msi, @no_msix: the lender cannot deliver such interrupts: no interrupt pin (a VF
- *	never has one), or no capability
- * @max_msi, @max_msix: vectors that it can deliver, if that is fewer than the device has; 0: all
+ * @no_intx: the lender cannot deliver INTx: no interrupt pin (a VF never has one)
+ * @no_msi: it cannot deliver MSI: no capability
+ * @no_msix: it cannot deliver MSI-X: no capability
+ * @max_msi: MSI vectors that it can deliver, if that is fewer than the device has; 0: all
+ * @max_msix: MSI-X vectors, likewise
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
  * @keeps_state: show a device that loses nothing in D3hot (No_Soft_Reset): the lender does not get
  *	to know of power states
@@ -63,12 +66,19 @@ struct dlend_cfg_desc {
  * struct dlend_cfg - state of one virtual configuration space
  * @val: what the guest reads
  * @reset_val: values right after a reset
- * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
+ * @wmask: bits the guest can change
+ * @w1c: bits that a written 1 clears
  * @caps: which registers are the device's own, for dlend_cfg_live(). Of them @val has only what the
  *	lender found after a reset, and no write here changes that
+ * @bar: of &struct dlend_cfg_desc
  * @msix_entries: entries of the device's MSI-X table; the guest may see fewer
- *
- * Members from @pm_pos on are offsets of virtual capabilities, 0 = absent.
+ * @pm_pos: offset of the virtual power management capability; 0: it has none
+ * @vpd_pos: of VPD, likewise
+ * @pcie_pos: of PCI Express
+ * @af_pos: of Advanced Features
+ * @msi_pos: of MSI
+ * @msix_pos: of MSI-X
+ * @clique_pos: of the P2P clique capability
  */
 struct dlend_cfg {
 	u8 val[DLEND_CFG_SIZE];
@@ -103,7 +113,11 @@ static inline void dlend_cfg_reset(struct dlend_cfg *cfg)
 void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len);
 
 /**
- * dlend_cfg_write - a guest's write: any offset and length in bytes, also across fields
+ * dlend_cfg_write - a guest's write, which may go across fields
+ * @cfg: (in, out) virtual space
+ * @offset: (in) of the first byte; any
+ * @buf: (in) what is written
+ * @len: (in) bytes; any
  *
  * DLEND_CFG_E_FLR asks the caller to reset the device. A function level reset has already been
  * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were

@@ -418,7 +418,8 @@ struct dlend_aperture *dlend_link_aperture(struct dlend_link *link);
  *	IOMMU blocks accesses. Process context, aperture's lock held: must not wait, nor open or
  *	close windows
  * @arg: for revoked(), which finds it in the window; ntb/ does not use it
- * @link, @notifier: private to ntb/
+ * @link: private to ntb/
+ * @notifier: private to ntb/
  */
 struct dlend_window {
 	phys_addr_t phys;

@@ -83,9 +83,11 @@ struct dlend_p2p_end {
  * struct dlend_p2p_fabric - what is known of links
  * @self: this node
  * @alone: plan as if nothing of the apertures were taken
- * @path, @n: links of this node and of its peers; if several are for one aperture, the one with the
+ * @path: links of this node and of its peers; if several are for one aperture, the one with the
  *	least room counts
- * @end, @ends: NTBs at the ends of these links, as far as nodes have said where these are
+ * @n: how many these are
+ * @end: NTBs at the ends of these links, as far as nodes have said where these are
+ * @ends: how many these are
  */
 struct dlend_p2p_fabric {
 	u16 self;
@@ -112,7 +114,8 @@ struct dlend_p2p_way {
 
 /**
  * dlend_p2p_want - shall device @way.s reach BAR @way.bar of device @way.t?
- * @dev, @n: (in) the devices of one VM
+ * @dev: (in) the devices of one VM
+ * @n: (in) how many these are
  * @way: (in) source, target, BAR
  * @wish: (out) the mapping, off unless DLEND_P2P_OK is returned
  */
@@ -137,7 +140,12 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 				      enum dlend_p2p_route route);
 
 /**
- * dlend_p2p_wide_route - the best route from device @s to @t that has room for all BARs that use it
+ * dlend_p2p_wide_route - the best route that has room for all BARs that use it
+ * @f: (in) links
+ * @dev: (in) the devices of one VM
+ * @n: (in) how many these are
+ * @s: (in) the device that the route comes from
+ * @t: (in) the device that it leads to
  *
  * These BARs must fit beside what is taken there, unless @f->alone is set.
  * Only sizes of BARs are needed, so this works before devices are borrowed or BARs are placed.
@@ -182,8 +190,10 @@ struct dlend_p2p_doubt {
 /**
  * dlend_p2p_doubt - what speaks against peer-to-peer between @a and @b, there or back?
  * @f: (in) links
- * @dev, @n: (in) the devices of one VM
- * @a, @b: (in) two of them
+ * @dev: (in) the devices of one VM
+ * @n: (in) how many these are
+ * @a: (in) one of them
+ * @b: (in) another one
  *
  * Return: the first doubt on the way, or DLEND_P2P_SURE.
  */
@@ -201,7 +211,11 @@ struct dlend_p2p_doubt dlend_p2p_doubt(const struct dlend_p2p_fabric *f,
 const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text);
 
 /**
- * dlend_p2p_clique - choose the clique of device @new
+ * dlend_p2p_clique - choose the clique of a device
+ * @f: (in) links
+ * @dev: (in) the devices of one VM
+ * @n: (in) how many these are
+ * @new: (in) the device
  * @max: (in) highest number of a clique
  *
  * Return: the lowest clique that has members, and no doubt between them and @new; else the lowest
@@ -211,7 +225,12 @@ int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_de
 		     unsigned int n, unsigned int new, int max);
 
 /**
- * dlend_p2p_clique_rival - find a device in the clique of @of that must not be there, by a doubt
+ * dlend_p2p_clique_rival - find a device that must not be in the clique of another, by a doubt
+ * @f: (in) links
+ * @dev: (in) the devices of one VM
+ * @n: (in) how many these are
+ * @of: (in) the other device
+ * @after: (in) where to begin
  *
  * Return: its index, the first one from @after on; or -1.
  */

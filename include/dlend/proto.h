@@ -95,6 +95,11 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  *	  does not say
  * @ring: messages
  * @irq: entries: sink handle << 16 | vector
+ * @pad0: not used: what one side writes has a cache line of its own
+ * @pad1: likewise
+ * @pad2: likewise
+ * @pad3: likewise
+ * @pad4: not used: @ring begins on a page
  */
 struct dlend_ctrl {
 	__le32 msg_prod;

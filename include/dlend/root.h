@@ -27,7 +27,8 @@ struct pci_dev;
 
 /**
  * struct dlend_root - where a function joins the root complex of its host
- * @domain, @bus: the host bridge: its PCI domain, and its root bus
+ * @domain: PCI domain of the host bridge
+ * @bus: root bus of the host bridge
  * @numa: NUMA node; negative: not known
  * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
  * @p2p_domain: functions of one host with the same number, not 0, reach each other by peer-to-peer;
