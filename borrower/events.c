@@ -251,8 +251,6 @@ static void dlend_event_state(struct dlend_link *link, const struct dlend_addr *
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
 
-	if (now.state >= DLEND_OFFER_STATES)
-		return;
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_event_find(link, addr);
 	if (offer && !offer->withdrawn) {

@@ -225,7 +225,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 
 void dlend_lease_return(struct dlend_lease *lease)
 {
-	queue_work(lease->claim ? lease->offer->returns : lease->offer->wq, &lease->return_work);
+	queue_work(lease->claim ? lease->offer->return_wq : lease->offer->wq, &lease->return_work);
 }
 DLEND_EXPORT(dlend_lease_return);
 

@@ -200,7 +200,7 @@ DLEND_EXPORT(dlend_offer_addr);
 void dlend_offer_flush(struct dlend_offer *offer)
 {
 	flush_workqueue(offer->wq);
-	flush_workqueue(offer->returns);
+	flush_workqueue(offer->return_wq);
 }
 DLEND_EXPORT(dlend_offer_flush);
 
@@ -382,8 +382,8 @@ static void dlend_offer_destroy_queues(struct dlend_offer *offer)
 {
 	if (offer->wq)
 		destroy_workqueue(offer->wq);
-	if (offer->returns)
-		destroy_workqueue(offer->returns);
+	if (offer->return_wq)
+		destroy_workqueue(offer->return_wq);
 }
 
 /* Remove a dying offer from bus and list, and drop its first reference. In dlend_offer_work(). */
@@ -503,9 +503,9 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	/* WQ_MEM_RECLAIM: this host's swap or writeback may go to a borrowed disk. */
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
-	offer->returns = alloc_ordered_workqueue("dlend-%s-returns", WQ_MEM_RECLAIM,
-						 dev_name(&offer->dev));
-	if (!offer->snapshot || !offer->next_snapshot || !offer->wq || !offer->returns)
+	offer->return_wq = alloc_ordered_workqueue("dlend-%s-returns", WQ_MEM_RECLAIM,
+						   dev_name(&offer->dev));
+	if (!offer->snapshot || !offer->next_snapshot || !offer->wq || !offer->return_wq)
 		goto free_queues;
 	list_add_tail(&offer->node, &dlend_offers);
 	return offer;

@@ -75,14 +75,14 @@ struct dlend_offer_now {
  * @uevent_work: sends a uevent about a new state; on the same workqueue
  * @wq: ordered workqueue of this offer: requests to the lender about this device, and returns of
  *	strays
- * @returns: ordered workqueue of this offer: returns of leases that were used. Work on @wq may wait
- *	for user space, and the lender must not wait for that
+ * @return_wq: ordered workqueue of this offer: returns of leases that were used. Work on @wq may
+ *	wait for user space, and the lender must not wait for that
  * @leases: number of leases that the lender has granted and that are not returned yet; atomic
  * @strays: how many of these are strays. They arise because the lender reports a lease for each
  *	function of a group; atomic
  * @memory: memory of dlend_offer_zalloc(), freed with the offer
  *
- * dlend_offers_lock guards all but @dev, @addr, @work, @uevent_work, @wq and @returns, which stay
+ * dlend_offers_lock guards all but @dev, @addr, @work, @uevent_work, @wq and @return_wq, which stay
  * as they are, and what says otherwise.
  */
 struct dlend_offer {
@@ -105,7 +105,7 @@ struct dlend_offer {
 	struct dlend_claim *claim;
 	struct work_struct work;
 	struct delayed_work uevent_work;
-	struct workqueue_struct *wq, *returns;
+	struct workqueue_struct *wq, *return_wq;
 	atomic_t leases, strays;
 	struct list_head memory;
 };

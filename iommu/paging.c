@@ -28,17 +28,22 @@ static bool dlend_paging_mmio_possible(void)
 	return false;
 }
 
-static int dlend_paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot)
+int dlend_paging_prot(u32 prot)
 {
 	int p = prot & DLEND_PAGING_MMIO ? IOMMU_MMIO : IOMMU_CACHE;
 
-	if (prot & DLEND_PAGING_MMIO && !dlend_paging_mmio_possible())
-		return -EOPNOTSUPP;
 	if (prot & DLEND_PROT_READ)
 		p |= IOMMU_READ;
 	if (prot & DLEND_PROT_WRITE)
 		p |= IOMMU_WRITE;
-	return iommu_map(pg->domain, iova, phys, size, p, DLEND_PAGING_GFP);
+	return p;
+}
+
+static int dlend_paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot)
+{
+	if (prot & DLEND_PAGING_MMIO && !dlend_paging_mmio_possible())
+		return -EOPNOTSUPP;
+	return iommu_map(pg->domain, iova, phys, size, dlend_paging_prot(prot), DLEND_PAGING_GFP);
 }
 
 static u64 dlend_paging_unmap(struct dlend_paging *pg, u64 iova, u64 size)

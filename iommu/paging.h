@@ -86,6 +86,15 @@ struct dlend_paging {
 };
 
 /**
+ * dlend_paging_prot - what iommu_map() is told of a mapping
+ * @prot: (in) DLEND_PROT_* and DLEND_PAGING_MMIO
+ *
+ * Context: any.
+ * Return: IOMMU_*
+ */
+int dlend_paging_prot(u32 prot);
+
+/**
  * dlend_paging_create - make a new, empty domain
  * @dev: device for whose IOMMU group the domain is; a reference is kept
  *

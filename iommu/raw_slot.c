@@ -238,19 +238,15 @@ static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_
 {
 	bool open = READ_ONCE(raw->phase) == DLEND_RAW_OPEN;
 	u64 iova = raw->iova + piece->offset;
-	int prot = IOMMU_CACHE, err = 0;
+	int err = 0;
 
 	if (!open || !raw->domains->lazy)
 		err = iommu_map(raw->domains->memory, iova, piece->phys, piece->size,
 				IOMMU_READ | IOMMU_WRITE, gfp);
 	if (err || !open)
 		return err;
-	if (piece->prot & DLEND_PROT_READ)
-		prot |= IOMMU_READ;
-	if (piece->prot & DLEND_PROT_WRITE)
-		prot |= IOMMU_WRITE;
 	err = iommu_map(raw->domains->reach, raw->base + piece->offset, piece->phys, piece->size,
-			prot, gfp);
+			dlend_paging_prot(piece->prot), gfp);
 	if (err && !raw->domains->lazy)
 		iommu_unmap(raw->domains->memory, iova, piece->size);
 	return err;
