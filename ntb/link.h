@@ -350,18 +350,20 @@ struct dlend_sessions {
  * @calls: struct dlend_call, on the stacks of callers that wait; under @lock
  * @last_call: id of the last one; under @lock
  *
- * @announced: of session.c. This and each of the next belongs to one file; its structure says under
- *	which lock it is
- * @chan: of channel.c
- * @directs: of irq_direct.c
- * @doorbell: of irq_sink.c
- * @sinks: of irq_sink.c
- * @sources: of irq_source.c
- * @jobs: of channel.c
- * @window: of peer_window.c
- * @sessions: of session.c
- * @setup: of session.c
- * @tx: of channel.c
+ * @announced: session.c
+ * @chan: channel.c
+ * @directs: irq_direct.c
+ * @doorbell: irq_sink.c
+ * @sinks: irq_sink.c
+ * @sources: irq_source.c
+ * @jobs: channel.c
+ * @window: peer_window.c
+ * @sessions: session.c
+ * @setup: session.c
+ * @tx: channel.c
+ *
+ * Each of the last, from @announced on, belongs to the file that it names, and its structure says
+ * under which lock it is.
  */
 struct dlend_link {
 	struct device dev;

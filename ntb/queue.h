@@ -112,9 +112,9 @@ struct dlend_request {
  * @live: requests that are not done
  * @free: memory for further requests
  * @arrived: how many requests have come so far
- * @calls: how many there are of this kind in @live
- * @posts: of this kind
- * @refusals: of this kind
+ * @calls: how many calls there are in @live
+ * @posts: how many posts
+ * @refusals: how many calls that are refused
  */
 struct dlend_requests {
 	struct list_head live, free;
