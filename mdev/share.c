@@ -233,8 +233,8 @@ static bool dlend_hand_over_same(const struct dlend_chunk *chunk, struct page **
 
 /*
  * The chunk is pinned through @to as well: make @to its owner.
- * Return: 0; -ENOENT the chunk is not in the pin table any more; -ESTALE the VMM has other pages at
- * that address now.
+ * Return: 0; -EAGAIN the chunk, or a part of it, is not in the pin table any more; -ESTALE the VMM
+ * has other pages at that address now.
  */
 static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *to,
 				const struct dlend_chunk *copy)
@@ -246,7 +246,7 @@ static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *t
 	chunk = dlend_pinned_find(&ram->pinned, copy->gpa);
 	if (!chunk || chunk->gpa != copy->gpa || chunk->npages != copy->npages ||
 	    chunk->owner != mem)
-		return -ENOENT;
+		return -EAGAIN;
 	if (!dlend_hand_over_same(chunk, mem->pages))
 		return -ESTALE;
 	chunk->owner = to;
@@ -269,14 +269,14 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 		if (!err) {
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
+			bytes += err ? 0 : dlend_chunk_bytes(&copy);
+			/* What is left of the chunk is found at the same address. */
+			if (err == -EAGAIN)
+				err = 0;
 		}
 		/* Not earlier: dma_unmap could miss the pages that were pinned through @to. */
 		dlend_pin_end(mem, false);
-		/* The chunk, or a part of it, has gone: look there again. */
-		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
-		if (err == -ENOENT)
-			err = 0;
-		bytes += dlend_chunk_bytes(&copy);
+		gpa = copy.gpa;
 		cond_resched();
 	}
 	trace_dlend_window(mem->vdev->dev, "handed-over", bytes, err);
