@@ -23,10 +23,9 @@ VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
 
 
 def diagnosed(host, name):
-    """What the driver's own tests of the card say: registers, EEPROM, INTx, a frame to itself, carrier; {test: result}."""
+    """What the driver's own tests of the card say: registers, EEPROM, INTx, frames to itself; {test: result}, 0 if it is good."""
     out = host.run(f"ethtool -t {name} offline", check=False, timeout=180).out
-    found = dict(re.findall(r"^(\w[\w ]+?)\s+\(\w+\)\s+(\d+)$", out, re.M))
-    return {**found, "in all": re.findall(r"The test result is (\w+)", out)}
+    return dict(re.findall(r"^(\w[\w ]+?)\s+\(\w+\)\s+(\d+)$", out, re.M))
 
 
 def elsewhere(t, f, host, mac, words):
@@ -42,7 +41,9 @@ def card(t, f, a, b, c):
     b.run("modprobe e1000e", timeout=60)
     home = portrait(b, b.bdf("nic"))
     elsewhere(t, f, b, NIC_MAC, f"lend {b.bdf('nic')}")
-    tested = diagnosed(b, interface(b, NIC_MAC))
+    name = up(b, NIC_MAC, "10.7.1.2")       # as it is when attached
+    tested = diagnosed(b, name)
+    b.run(f"ip link set {name} down; ip addr flush dev {name}")
     address = f.lend("b", "nic")
     up(c, "52:54:00:d1:ec:01", "10.7.1.3")
     a.run("modprobe e1000e", timeout=60)
@@ -54,7 +55,10 @@ def card(t, f, a, b, c):
     use(t, a, c, name, "10.7.1.3", "e1000e")
     found = diagnosed(a, name)
     t.diag(str(found))
-    t.ok(len(found) > 4 and found == tested, "e1000e: ethtool -t finds what it finds at home", f"{found} {tested}")
+    # The driver waits 20 jiffies for frames to itself: on a slow host it says 13 for them, at home more often than here
+    worse = [test for test, result in found.items() if result not in ("0", tested.get(test))]
+    t.ok(len(found) > 3 and found.keys() == tested.keys() and not worse, "e1000e: ethtool -t finds nothing that it does not find at home",
+         f"{found} {tested}")
     a.wait_for(f'[ "$(cat /sys/class/net/{name}/carrier)" = 1 ]', 120)
     vectors = a.run(f"grep {name} /proc/interrupts | cut -d: -f1").out.split()
     for vector in vectors:
