@@ -194,11 +194,11 @@ struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_devic
 #define DLEND_QUIET_MS	1000u
 
 /*
- * Find the next chunk that @mem owns, from @gpa on, copy it to @copy, and begin a pin of it through
- * the member that takes it over: a dma_unmap of the chunk waits from now on.
+ * Find the next chunk that @mem owns, from the address of @copy on, copy it to @copy, and begin a
+ * pin of it through the member that takes it over: a dma_unmap of the chunk waits from now on.
  * Return: that member; NULL: there is no such chunk; ERR_PTR(-ENODEV): no member can take it over.
  */
-static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 gpa,
+static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem,
 						  struct dlend_chunk *copy)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -206,7 +206,7 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 	struct dlend_chunk *chunk;
 
 	guard(mutex)(&ram->lock);
-	chunk = dlend_pinned_find_owned(&ram->pinned, gpa, mem);
+	chunk = dlend_pinned_find_owned(&ram->pinned, copy->gpa, mem);
 	if (!chunk)
 		return NULL;
 	*copy = *chunk;
@@ -257,26 +257,25 @@ static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *t
 /* Hand over all chunks that @mem owns.  Return: 0; an error: @mem still owns some. */
 static int dlend_hand_over_all(struct dlend_memory *mem)
 {
-	struct dlend_chunk copy;
+	struct dlend_chunk copy = {};
 	struct dlend_memory *to;
-	u64 gpa = 0, bytes = 0;
+	u64 bytes = 0;
 	int err = 0;
 
-	while (!err && (to = dlend_hand_over_begin(mem, gpa, &copy))) {
+	while (!err && (to = dlend_hand_over_begin(mem, &copy))) {
 		if (IS_ERR(to))
 			return PTR_ERR(to);
 		err = dlend_pin_chunk(to, &copy, mem->pages, false);
 		if (!err) {
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
-			bytes += err ? 0 : dlend_chunk_bytes(&copy);
-			/* What is left of the chunk is found at the same address. */
+			/* What is left of the chunk is found from the same address on. */
 			if (err == -EAGAIN)
 				err = 0;
 		}
 		/* Not earlier: dma_unmap could miss the pages that were pinned through @to. */
 		dlend_pin_end(mem, false);
-		gpa = copy.gpa;
+		bytes += dlend_chunk_bytes(&copy);
 		cond_resched();
 	}
 	trace_dlend_window(mem->vdev->dev, "handed-over", bytes, err);
