@@ -145,6 +145,8 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 		return -ENOTCONN;
 	if (claim)
 		atomic64_inc(&claim->messages);
+	if (claim && claim->ops->in_core)
+		return dlend_link_call_in_core(&lease->ref, req, reply, timeout_ms);
 	return dlend_link_call_in(&lease->ref, req, reply, timeout_ms);
 }
 

@@ -351,10 +351,10 @@ int lend_registry_join(struct lend_fn *fn, struct iommu_group *iommu, unsigned i
 		if (!group)
 			return -ENOMEM;
 		/*
-		 * Here, where no lock is held: dlend_waits_for_no_peer() makes lockdep believe that
-		 * the lock is taken, and the group lock is never taken inside the registry lock.
+		 * Here, where no lock is held: lockdep now believes that the lock is taken, and the
+		 * group lock is never taken inside the registry lock.
 		 */
-		dlend_waits_for_no_peer(&group->lock);
+		dlend_waits_for_no_peer_but_core(&group->lock);
 		ret = lend_group_enter(group, fn);
 		lend_group_put(group);
 	} while (ret == -EAGAIN);

@@ -616,7 +616,7 @@ void lend_notify_withdraw(struct lend_fn *fn)
 {
 	struct dlend_msg msg;
 
-	dlend_waits_for_no_peer(&lend_offer_lock);
+	dlend_waits_for_no_peer_but_core(&lend_offer_lock);
 	mutex_lock(&lend_offer_lock);
 	WRITE_ONCE(fn->gone, true);
 	mutex_unlock(&lend_offer_lock);

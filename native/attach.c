@@ -269,6 +269,7 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.what = "attached device",
 	.user = "this host",
 	.end = "dlend detach it",
+	.in_core = true,
 	.get = dlend_native_op_get,
 	.put = dlend_native_op_put,
 	.uses = dlend_native_op_uses,

@@ -117,7 +117,7 @@ static int dlend_native_lender_call(struct dlend_native_fn *fn, enum dlend_msg_t
 	memcpy(dlend_msg_init(&req, type, &lease->addr, lease->epoch, sizeof(*dma)), dma,
 	       sizeof(*dma));
 	atomic64_inc(&fn->claim.messages);
-	return dlend_link_call_in(&lease->ref, &req, NULL, 0);
+	return dlend_link_call_in_core(&lease->ref, &req, NULL, 0);
 }
 
 /*

@@ -135,11 +135,11 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 
 /*
  * Send a message in session @ref.  Waiting ends at @deadline; if nothing has to be waited for, the
- * message is sent even after @deadline.
+ * message is sent even after @deadline.  @map: see dlend_peer_map.
  * Return: 0; -ENOTCONN; -ETIMEDOUT the peer takes no messages
  */
 static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
-			 unsigned long deadline)
+			 unsigned long deadline, struct lockdep_map *map)
 {
 	struct dlend_link *link = ref->link;
 	int err;
@@ -149,7 +149,7 @@ static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *
 	/* Before tx.lock is taken: how long the read takes is up to the peer. */
 	if (dlend_tx_says_done(msg))
 		dlend_irq_sources_push(link);
-	lock_map_acquire(&dlend_peer_map);
+	lock_map_acquire(map);
 	err = dlend_tx_lock(&link->tx, deadline);
 	if (!err) {
 		err = dlend_tx_wait_room(ref, deadline);
@@ -157,7 +157,7 @@ static int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *
 			dlend_tx_write(link, msg);
 		up(&link->tx.lock);
 	}
-	lock_map_release(&dlend_peer_map);
+	lock_map_release(map);
 	trace_dlend_msg_send(dlend_link_name(link), msg, err);
 	return err;
 }
@@ -167,7 +167,7 @@ int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *ms
 	msg->id = 0;
 	msg->flags = 0;
 	msg->status = 0;
-	return dlend_tx_send(ref, msg, dlend_deadline_in(0));
+	return dlend_tx_send(ref, msg, dlend_deadline_in(0), &dlend_peer_map);
 }
 DLEND_EXPORT(dlend_link_post_in);
 
@@ -244,20 +244,22 @@ static bool dlend_call_end(struct dlend_link *link, struct dlend_call *call)
 	return answered;
 }
 
-static void dlend_call_wait(struct dlend_call *call, unsigned long deadline)
+static void dlend_call_wait(struct dlend_call *call, unsigned long deadline,
+			    struct lockdep_map *map)
 {
 	long left;
 
-	lock_map_acquire(&dlend_peer_map);
+	lock_map_acquire(map);
 	do {
 		left = dlend_deadline_left(deadline);
 	} while (!wait_for_completion_timeout(&call->done, clamp(left, 1L, DLEND_WAIT_TURN)) &&
 		 left > DLEND_WAIT_TURN);
-	lock_map_release(&dlend_peer_map);
+	lock_map_release(map);
 }
 
-int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,
-		       struct dlend_msg *reply, unsigned int timeout_ms)
+/* dlend_link_call_in(). @map: see dlend_peer_map. */
+static int dlend_call(const struct dlend_session_ref *ref, struct dlend_msg *req,
+		      struct dlend_msg *reply, unsigned int timeout_ms, struct lockdep_map *map)
 {
 	unsigned long deadline = dlend_deadline_in(timeout_ms);
 	struct dlend_link *link = ref->link;
@@ -275,9 +277,9 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 	req->id = cpu_to_le32(call.id);
 	req->flags = 0;
 	req->status = 0;
-	err = dlend_tx_send(ref, req, deadline);
+	err = dlend_tx_send(ref, req, deadline, map);
 	if (!err)
-		dlend_call_wait(&call, deadline);
+		dlend_call_wait(&call, deadline, map);
 	if (dlend_call_end(link, &call))
 		return call.status;
 	if (!err) {
@@ -287,7 +289,20 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 	}
 	return err ?: -ETIMEDOUT;
 }
+
+int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,
+		       struct dlend_msg *reply, unsigned int timeout_ms)
+{
+	return dlend_call(ref, req, reply, timeout_ms, &dlend_peer_map);
+}
 DLEND_EXPORT(dlend_link_call_in);
+
+int dlend_link_call_in_core(const struct dlend_session_ref *ref, struct dlend_msg *req,
+			    struct dlend_msg *reply, unsigned int timeout_ms)
+{
+	return dlend_call(ref, req, reply, timeout_ms, &dlend_peer_core_map);
+}
+DLEND_EXPORT(dlend_link_call_in_core);
 
 /* Under link->lock. Wake the caller, which returns @status. */
 static void dlend_call_answer(struct dlend_call *call, int status)
@@ -339,7 +354,7 @@ static void dlend_job_reply(struct dlend_job *job, struct dlend_msg *reply, int 
 	int err;
 
 	reply->status = cpu_to_le32(min(status, 0));
-	err = dlend_tx_send(&asked, reply, dlend_deadline_in(0));
+	err = dlend_tx_send(&asked, reply, dlend_deadline_in(0), &dlend_peer_map);
 	if (err && err != -ENOTCONN)
 		dev_warn_ratelimited(&link->dev, "reply to %s not sent (%d): node %u takes no messages\n",
 				     dlend_msg_type_name(le16_to_cpu(reply->type)), err,

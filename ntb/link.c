@@ -34,11 +34,12 @@ DEFINE_STATIC_SRCU(dlend_users_srcu);	/* readers of dlend_users */
 struct workqueue_struct *dlend_wq, *dlend_poll_wq;	/* see dlend_links_init() */
 
 /*
- * No lock: lockdep takes it for one.  Code "holds" it while it waits for a peer (see link.h and
- * dlend_waits_for_no_peer()).
+ * No locks: lockdep takes them for such.  Code "holds" one while it waits for a peer (see link.h
+ * and dlend_waits_for_no_peer()).
  */
-struct lockdep_map dlend_peer_map;
+struct lockdep_map dlend_peer_map, dlend_peer_core_map;
 DLEND_EXPORT(dlend_peer_map);
+DLEND_EXPORT(dlend_peer_core_map);
 
 /* @fn runs without dlend_links_lock: a reference keeps each link that was there at the begin. */
 int dlend_links_each(bool up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
@@ -375,9 +376,10 @@ void dlend_links_exit(void)
 int dlend_links_init(void)
 {
 	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
-	static struct lock_class_key key;
+	static struct lock_class_key key, core_key;
 
 	lockdep_init_map(&dlend_peer_map, "dlend_peer", &key, 0);
+	lockdep_init_map(&dlend_peer_core_map, "dlend_peer_core", &core_key, 0);
 	dlend_wq = alloc_workqueue("dlend", flags | WQ_HIGHPRI, 0);
 	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
 	if (dlend_wq && dlend_poll_wq)

@@ -179,6 +179,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @what: for messages to people: what &struct dlend_claim.dev is: "mediated device"
  * @user: for messages: who uses the device under a lease: "a guest"
  * @end: for messages: how people end that use: "shut the guest down"
+ * @in_core: requests about its device are made in calls of the kernel's core, with locks of that
+ *	core, so that dlend_link_call_in_core() makes them
  * @get: take a reference on the structure that has the claim: each lease has one
  * @put: drop it
  * @uses: is the lease @epoch in use?
@@ -215,6 +217,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  */
 struct dlend_claim_ops {
 	const char *what, *user, *end;
+	bool in_core;
 	void (*get)(struct dlend_claim *claim);
 	void (*put)(struct dlend_claim *claim);
 	bool (*uses)(struct dlend_claim *claim, u32 epoch);

@@ -341,6 +341,19 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 		       struct dlend_msg *reply, unsigned int timeout_ms);
 
 /**
+ * dlend_link_call_in_core - dlend_link_call_in() for a call that the kernel's core makes
+ * @ref: (in) as there
+ * @req: (in, out) as there
+ * @reply: (out) as there; may be NULL
+ * @timeout_ms: (in) as there
+ *
+ * For a callback of the PCI, IOMMU or MSI core, which has locks of its own. Only lockdep sees the
+ * difference, see dlend_waits_for_no_peer_but_core(). Context, Return: as there.
+ */
+int dlend_link_call_in_core(const struct dlend_session_ref *ref, struct dlend_msg *req,
+			    struct dlend_msg *reply, unsigned int timeout_ms);
+
+/**
  * dlend_link_post_in - send a message in a session; there is no answer
  * @ref: (in) the session in which the contents of @msg were true, as for dlend_link_call_in()
  * @msg: (in, out) from dlend_msg_init() with the payload filled in; seq and crc are filled in here
@@ -377,10 +390,11 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
 void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
 
 /*
- * A lock for lockdep only: code "holds" it while it waits for a peer: for the peer's answer, for
- * room in the peer's ring, or for the result of a read through the window.
+ * Locks for lockdep only: code "holds" one of them while it waits for a peer: for the peer's
+ * answer, for room in the peer's ring, or for the result of a read through the window. The second
+ * is for calls by dlend_link_call_in_core().
  */
-extern struct lockdep_map dlend_peer_map;
+extern struct lockdep_map dlend_peer_map, dlend_peer_core_map;
 
 /**
  * dlend_waits_for_no_peer - declare that code that has this lock must not wait for a peer
@@ -391,6 +405,25 @@ extern struct lockdep_map dlend_peer_map;
  * process; the lock may be taken here.
  */
 #define dlend_waits_for_no_peer(lock) do {		\
+	struct mutex *lock_ __maybe_unused = (lock);	\
+							\
+	dlend_waits_for_no_peer_but_core(lock_);	\
+	lock_map_acquire(&dlend_peer_core_map);		\
+	might_lock(lock_);				\
+	lock_map_release(&dlend_peer_core_map);		\
+} while (0)
+
+/**
+ * dlend_waits_for_no_peer_but_core - dlend_waits_for_no_peer() for a lock outside the core's locks
+ * @lock: (in) mutex; the rule is for all mutexes of its lock class
+ *
+ * For a lock that is held while the kernel's core takes locks of its own for a device: the mutex of
+ * its IOMMU group, or of its MSIs. With such a mutex of *another* device held, an attached one, the
+ * core calls code that waits for a peer (dlend_link_call_in_core()). Lockdep has one class for the
+ * mutexes of all devices, and would take this for a dead-lock, so those waits are left out here.
+ * Context: as there.
+ */
+#define dlend_waits_for_no_peer_but_core(lock) do {	\
 	lock_map_acquire(&dlend_peer_map);		\
 	might_lock(lock);				\
 	lock_map_release(&dlend_peer_map);		\
