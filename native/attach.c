@@ -753,14 +753,15 @@ static int dlend_native_await_whole(struct dlend_native_place *of)
 
 /*
  * Set and log a reason, if there is none yet: such a failure is none that an administrator can
- * mend, and usually memory is short.
+ * mend, and usually memory is short. The error need not say so: the PCI core does not check
+ * dev_set_name(), and device_add() answers -EINVAL if there is no name.
  */
 static void dlend_native_place_explain(struct dlend_native_place *place, int err)
 {
 	if (place->why[0])
 		return;
-	snprintf(place->why, sizeof(place->why), "this host's kernel could not (%pe)",
-		 ERR_PTR(err));
+	snprintf(place->why, sizeof(place->why),
+		 "this host's kernel could not (%pe): mostly for lack of memory", ERR_PTR(err));
 	dev_err(dlend_offer_dev(place->offer), "not attached: %s\n", place->why);
 }
 
