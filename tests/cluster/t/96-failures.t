@@ -31,7 +31,11 @@ SWEEP_S = 1800      # all of them
 ATTRIBUTES = ("failslab", "fail_page_alloc")
 TIMES = " ".join(f"/sys/kernel/debug/{attribute}/times" for attribute in ATTRIBUTES)
 MARK = "dlend-test: allocation"
-SAID = f'dmesg | sed "1,/{MARK} %s$/d" | grep -cE "dlend.*(-12|ENOMEM|memory)" || :'
+# Of the log since the mark: what was said about the failure, without its stack; and whether one of our functions is in that stack, as
+# another module may lie between ours, which prepare() cannot tell.
+SINCE = f'dmesg | sed "1,/{MARK} %s$/d"'
+SAID = SINCE + r' | grep -vE "\[dlend_[a-z]+\]$" | grep -cE "dlend.*(-12|ENOMEM|memory)" || :'
+OURS = SINCE + r' | grep -v "  ? " | grep -cE "\[dlend_[a-z]+\]$" || :'
 # One allocation of the command's own task fails in each turn, the first, the second, ..., until it has no more
 SWEEP = """
 for n in $(seq 1 {stride} {most}); do
@@ -41,8 +45,8 @@ for n in $(seq 1 {stride} {most}); do
     out=$( (echo $n >/proc/self/fail-nth; {command}) 2>&1); status=$?
     hit=0; for f in {times}; do [ $(cat $f) != 0 ] || hit=1; done
     {after}
-    said=$({said})
-    echo "turn $n hit $hit status $status said $said" $out
+    said=$({said}); ours=$({ours})
+    echo "turn $n hit $hit status $status said $said ours $ours" $out
     [ $hit = 1 ] || break
 done"""
 
@@ -66,7 +70,7 @@ def prepare(host):
     first = min(int(row[5], 16) for row in rows)
     last = max(int(row[5], 16) + int(row[1]) for row in rows)
     host.run("\n".join((
-        settings(probability=0, times=0, space=0, verbose=1, stacktrace_depth=32, task_filter="N", ignore_gfp_wait="N",
+        settings(probability=0, times=0, space=0, verbose=2, stacktrace_depth=32, task_filter="N", ignore_gfp_wait="N",
                  require_start=hex(first), require_end=hex(last)),
         settings(("failslab",), cache_filter="N"), settings(("fail_page_alloc",), min_order=0, ignore_gfp_highmem="N"))))
 
@@ -89,11 +93,11 @@ class Sweep:
         """
         self.turns += 1
         out = host.run(SWEEP.format(most=MOST, stride=1 if LONG else stride, mark=MARK, sweep=self.turns, times=TIMES, command=command, before=before,
-                                    after=after, said=SAID % f"{self.turns}.$n"), timeout=SWEEP_S).out
-        turns = re.findall(r"^turn (\d+) hit (\d) status (\d+) said (\d+) ?(.*)$", out, re.M)
+                                    after=after, said=SAID % f"{self.turns}.$n", ours=OURS % f"{self.turns}.$n"), timeout=SWEEP_S).out
+        turns = re.findall(r"^turn (\d+) hit (\d) status (\d+) said (\d+) ours (\d+) ?(.*)$", out, re.M)
         self.t.ok(len(turns) < MOST, f"{name}: the last turn has none that could fail", out[-500:])
         self.judge(name, sum(hit == "1" for _, hit, *_ in turns),
-                   [turn for turn in turns if turn[1] == "1" and turn[2] != "0" and turn[3] == "0" and "memory" not in turn[4]])
+                   [turn for turn in turns if turn[1] == "1" and turn[2] != "0" and turn[3] == "0" and turn[4] != "0" and "memory" not in turn[5]])
 
     def some(self, name, host, act):
         """Of what several tasks do, on @host: act() starts it, and returns its Result when all of it is over."""
@@ -110,7 +114,7 @@ class Sweep:
                 hit = "0" in host.run(f"cat {TIMES}\n" + settings(probability=0)).out.split()
             hits += hit
             if hit and result and result.status and "memory" not in result.out and \
-                    not any(int(other.run(SAID % mark).out) for other in self.hosts):
+                    int(host.run(OURS % mark).out) and not any(int(other.run(SAID % mark).out) for other in self.hosts):
                 silent.append(f"about allocation {n}: status {result.status}: {result.out}")
         self.judge(name, hits, silent)
 
