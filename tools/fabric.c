@@ -304,6 +304,14 @@ const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsign
 	return NULL;
 }
 
+int fabric_numa(const struct fabric *f, const struct lent *d)
+{
+	const struct edge *link = fabric_edge(f, f->me, d->lender);
+	const struct root *root = d->lender == f->me ? &d->root : link ? &link->root : NULL;
+
+	return root && root->known ? root->numa : -1;
+}
+
 const struct lent *fabric_device(const struct fabric *f, const char *name)
 {
 	char bdf[16] = "";

@@ -148,6 +148,9 @@ const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsign
 /** fabric_device - by fabric-wide name, address on this host, or UUID of its mdev; NULL: none */
 const struct lent *fabric_device(const struct fabric *f, const char *name);
 
+/** fabric_numa - of this host, where packets of @d come in: its own, or that of the link; or < 0 */
+int fabric_numa(const struct fabric *f, const struct lent *d);
+
 enum way {
 	WAY_LENDER,		/* both ends in one node */
 	WAY_LINK,		/* over the link of the two nodes */
@@ -217,5 +220,11 @@ void cliques_show(const struct fabric *f);
 
 /* dot.c */
 void fabric_dot(const struct fabric *f);
+/* nccl.c */
+/**
+ * nccl_print - NCCL's topology file; exits with a message if nothing would be in it
+ * @vm: a libvirt domain of this host, or "-": its XML is on standard input; NULL: of this host
+ */
+void nccl_print(const struct fabric *f, const char *vm);
 
 #endif

@@ -7,6 +7,21 @@
 
 #define HOST_NODES	1024	/* NUMA nodes of a host, as in the kernel */
 
+#define GUEST_BUSES	256
+
+/**
+ * struct seat - where libvirt has put something in a guest's PCI tree
+ * @what: UUID of a mediated device, or address here of a device of this host; "": anything else
+ * @controller: index of a PCI controller, on whose bus others sit; or -1
+ * @fixed: the number of that bus, of an expander bus; or -1
+ * @bus: index of the controller that it sits on; < 0: libvirt has not said
+ */
+struct seat {
+	const char *what;
+	int controller, fixed, bus;
+	unsigned int slot, function;
+};
+
 /**
  * struct guest - what there is already
  * @uuid: of its mediated devices
@@ -17,12 +32,15 @@
  * @ports: PCIe ports that something can be plugged into
  * @io: it may have I/O BARs behind ports: a host's device that is not ours
  * @cell: by NUMA node of the host, which cell of the guest has its memory there; -1: none
+ * @seat: of all that a domain has
  */
 struct guest {
 	struct names uuid, hostdev, any;
 	unsigned int last, slots, all, ports;
 	bool io;
 	int cell[HOST_NODES];
+	size_t seats;
+	struct seat *seat;
 };
 
 /** guest_new - nothing is known of it but that @slots on its root bus are taken */
@@ -30,12 +48,23 @@ struct guest guest_new(unsigned int slots);
 /**
  * guest_read - what the domain @xml holds, but for its lent devices' places
  *
- * Exits with a message if @xml is no domain, or has a DOCTYPE, or a machine into which lent
- * devices do not fit.
+ * @add: mediated devices are to be added
+ *
+ * Exits with a message if @xml is no domain, or has a DOCTYPE; with @add, if it has a machine into
+ * which mediated devices do not fit.
  */
-struct guest guest_read(const char *xml, const struct fabric *f);
-/** guest_ask_virsh - XML of @domain, to be freed; exits with a message if virsh fails */
-char *guest_ask_virsh(const char *domain);
+struct guest guest_read(const char *xml, const struct fabric *f, bool add);
+/** guest_xml - of @domain, or (it is "-") of standard input; exits with a message if it fails */
+char *guest_xml(const char *domain);
+/** guest_cell - which has its memory on NUMA node @numa of this host (< 0: not known), or -1 */
+int guest_cell(const struct guest *g, int numa);
+/**
+ * guest_address - the PCI address of @what (as in struct seat) in a guest, as firmware and kernels
+ * number buses: each bridge the next one, in the order of the tree
+ *
+ * Return: NULL: the domain has no such device; "": it does not say where
+ */
+const char *guest_address(const struct guest *g, const char *what);
 
 enum plan_mode {
 	PLAN_SWITCH_PORT,	/* what belongs together is below one switch */

@@ -48,17 +48,11 @@ static void plan_device(struct plan *p, const struct lent *d, int cell)
 	b->device[b->count++] = d;
 }
 
-/* By the NUMA node of this host where a device's packets come in: its own, or that of the link. */
 static int plan_cell(struct plan *p, const struct fabric *f, const struct guest *g,
 		     const struct lent *d)
 {
-	const struct edge *link = fabric_edge(f, f->me, d->lender);
-	const struct root *root = d->lender == f->me ? &d->root : link ? &link->root : NULL;
-	int cell;
+	int cell = guest_cell(g, fabric_numa(f, d));
 
-	if (!root || !root->known || root->numa < 0 || root->numa >= HOST_NODES)
-		return -1;
-	cell = g->cell[root->numa];
 	if (cell < 0)
 		return -1;
 	for (size_t i = 0; i < p->cells; i++)

@@ -4,6 +4,7 @@
  * what its guest's PCI tree holds already.  Plans nothing (guestplan.c).
  */
 #include <ctype.h>
+#include <errno.h>
 #include <libxml/parser.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,11 +99,38 @@ static void keep_hostdev(struct guest *g, xmlNode *device, const char *uuid)
 	xmlBufferFree(buffer);
 }
 
+static void add_seat(struct guest *g, xmlNode *device)
+{
+	const xmlNode *place = find_child(device, "address");
+	const xmlNode *source = find_child(find_child(device, "source"), "address");
+	const xmlNode *number = find_child(device, "target");
+	bool pci = !strcmp(element_attr(place, "type"), "pci");
+	struct seat s = {
+		.what = text("%s", element_attr(source, "uuid")), .controller = -1, .fixed = -1,
+		.bus = pci ? (int)element_number(place, "bus") : -1,
+		.slot = element_number(place, "slot"),
+		.function = element_number(place, "function"),
+	};
+
+	if (*element_attr(number, "busNr"))
+		s.fixed = element_number(number, "busNr");
+	if (element_is(device, "controller") && !strcmp(element_attr(device, "type"), "pci") &&
+	    (s.fixed >= 0 || !strstr(element_attr(device, "model"), "expander")))
+		s.controller = element_number(device, "index");
+	if (element_is(device, "hostdev") && *element_attr(source, "slot"))
+		s.what = text("%04x:%02x:%02x.%x", element_number(source, "domain"),
+			      element_number(source, "bus"), element_number(source, "slot"),
+			      element_number(source, "function"));
+	g->seat = grow(g->seat, g->seats, sizeof(s));
+	g->seat[g->seats++] = s;
+}
+
 /* The slot of a lent device does not count, because it gets a new one. */
 static void read_device(struct guest *g, xmlNode *device, const struct fabric *f)
 {
 	char *uuid;
 
+	add_seat(g, device);
 	if (element_is(device, "controller")) {
 		read_controller(g, device);
 	} else if (element_is(device, "hostdev")) {
@@ -197,7 +225,48 @@ struct guest guest_new(unsigned int slots)
 	return g;
 }
 
-struct guest guest_read(const char *xml, const struct fabric *f)
+int guest_cell(const struct guest *g, int numa)
+{
+	return numa >= 0 && numa < HOST_NODES ? g->cell[numa] : -1;
+}
+
+/* @number: (out) of each controller's bus; @next: the last one that was given */
+static void number_buses(const struct guest *g, int bus, int *number, int *next)
+{
+	for (unsigned int place = 0; place < 256; place++)
+		for (size_t i = 0; i < g->seats; i++) {
+			const struct seat *s = &g->seat[i];
+			int of_its_own = s->fixed;
+
+			if (s->bus != bus || s->controller < 0 || s->controller >= GUEST_BUSES ||
+			    s->slot * 8 + s->function != place || number[s->controller] >= 0)
+				continue;
+			number[s->controller] = s->fixed >= 0 ? s->fixed : ++*next;
+			number_buses(g, s->controller, number, s->fixed >= 0 ? &of_its_own : next);
+		}
+}
+
+const char *guest_address(const struct guest *g, const char *what)
+{
+	int number[GUEST_BUSES], next = 0;
+
+	memset(number, 0xff, sizeof(number));
+	number[0] = 0;
+	number_buses(g, 0, number, &next);
+	for (size_t i = 0; i < g->seats; i++) {
+		const struct seat *s = &g->seat[i];
+
+		if (strcasecmp(s->what, what))
+			continue;
+		if (s->bus < 0 || s->bus >= GUEST_BUSES || number[s->bus] < 0 || s->slot > 31 ||
+		    s->function > 7)
+			return "";
+		return text("0000:%02x:%02x.%x", number[s->bus], s->slot, s->function);
+	}
+	return NULL;
+}
+
+struct guest guest_read(const char *xml, const struct fabric *f, bool add)
 {
 	/* The host bridge, and at 1f ISA, SATA, SMBus. */
 	struct guest g = guest_new(2);
@@ -205,7 +274,8 @@ struct guest guest_read(const char *xml, const struct fabric *f)
 	xmlNode *devices = find_child(xmlDocGetRootElement(doc), "devices");
 	xmlNode *device = devices ? xmlFirstElementChild(devices) : NULL;
 
-	check_machine(xmlDocGetRootElement(doc), devices);
+	if (add)
+		check_machine(xmlDocGetRootElement(doc), devices);
 	for (; device; device = xmlNextElementSibling(device))
 		read_device(&g, device, f);
 	read_numa(&g, xmlDocGetRootElement(doc));
@@ -213,11 +283,29 @@ struct guest guest_read(const char *xml, const struct fabric *f)
 	return g;
 }
 
-char *guest_ask_virsh(const char *domain)
+/* As libvirt has it. */
+static bool is_domain_name(const char *s)
+{
+	size_t len = strlen(s);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)s[i] < ' ' || s[i] == '/' || s[i] == 0x7f)
+			return false;
+	return len && len < TEXT_MAX;
+}
+
+char *guest_xml(const char *domain)
 {
 	const char *const words[] = { "virsh", "dumpxml", "--domain", domain, NULL };
-	char *xml = child_read(words);
+	bool input = !strcmp(domain, "-");
+	char *xml;
 
+	if (!input && !is_domain_name(domain))
+		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
+		     "virsh list --all shows the domains of this host.");
+	xml = input ? read_all(NULL) : child_read(words);
+	if (!xml && input)
+		fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
 	if (!xml)
 		fail(EXIT_NOT_FOUND, text("domain %s cannot be read", domain),
 		     "virsh dumpxml failed", "virsh list --all shows the domains of this host.");

@@ -4,7 +4,6 @@
  * tree like the fabric's, as guestplan.c has planned it.  Changes no domain.
  */
 #include <ctype.h>
-#include <errno.h>
 #include <string.h>
 
 #include "guest.h"
@@ -220,36 +219,18 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 		print_override(p, root, &begun);
 }
 
-/* As libvirt has it. */
-static bool is_domain_name(const char *s)
-{
-	size_t len = strlen(s);
-
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)s[i] < ' ' || s[i] == '/' || s[i] == 0x7f)
-			return false;
-	return len && len < TEXT_MAX;
-}
-
 /* @any: types of devices that it is to get besides */
 static struct guest read_guest(const struct fabric *f, char **words, const char *domain,
 			       const struct names *any)
 {
 	struct guest g = guest_new(SLOTS_USED);
-	char *xml;
 
 	if (!domain && *words && !words[1] && !uuid_valid(*words) && strcmp(*words, "-"))
 		domain = *words++;
 	if (domain ? !!*words : !*words && !any->count)
 		refuse_usage("libvirt-xml");
-	if (domain && !is_domain_name(domain))
-		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
-		     "virsh list --all shows the domains of this host.");
 	if (domain || (*words && !strcmp(*words, "-"))) {
-		xml = domain ? guest_ask_virsh(domain) : read_all(NULL);
-		if (!xml)
-			fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
-		g = guest_read(xml, f);
+		g = guest_read(guest_xml(domain ? domain : "-"), f, true);
 		if (!g.uuid.count && !any->count)
 			fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",
 			     "no <hostdev type='mdev'> in it names one of this node",

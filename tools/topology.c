@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * dlend topology: the command, the fabric as text and as JSON, and one way through it, hop by hop.
- * Pictures are dot.c's, and cliques are clique.c's.
+ * Pictures are dot.c's, NCCL's file is nccl.c's, and cliques are clique.c's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -387,20 +387,25 @@ static void path_show(const struct fabric *f, const char *from, const char *to)
 
 int cmd_topology(int argc, char **argv)
 {
-	bool dot = false, way = false;
+	bool dot = false, way = false, nccl = false;
+	const char *vm = NULL;
 	const struct verb_option options[] = {
-		{ "dot", .flag = &dot }, { "path", .flag = &way }, { 0 }
+		{ "dot", .flag = &dot }, { "path", .flag = &way }, { "nccl", .flag = &nccl },
+		{ "vm", &vm }, { 0 }
 	};
 	char **words = verb_words(argc, argv, options, 0, 2);
 	struct fabric f;
 
-	if ((dot && (way || opt.json)) || (way ? !words[0] || !words[1] : !!*words))
+	if (dot + way + nccl > 1 || ((dot || nccl) && opt.json) || (vm && !nccl) ||
+	    (way ? !words[0] || !words[1] : !!*words))
 		refuse_usage(argv[0]);
 	f = fabric_load();
 	if (way) {
 		path_show(&f, words[0], words[1]);
 	} else if (dot) {
 		fabric_dot(&f);
+	} else if (nccl) {
+		nccl_print(&f, vm);
 	} else if (opt.json) {
 		topology_json(&f);
 	} else {

@@ -79,10 +79,13 @@ static const struct {
 	  "  --timeout S     end after S seconds; with --count: fail if there were fewer changes\n"
 	  "  --interval S    look every S seconds (1), also without an event of the kernel\n",
 	  cmd_watch },
-	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
+	{ "topology", "[--dot | --nccl [--vm DOMAIN|-] | --path DEVICE DEVICE|memory[:NODE]]",
 	  "draw the fabric, or a way through it",
 	  "  --path          show only the way from the first device to the second one\n"
-	  "  --dot           print a graph for graphviz\n", cmd_topology },
+	  "  --dot           print a graph for graphviz\n"
+	  "  --nccl          print a topology file for NCCL: attached GPUs and network cards\n"
+	  "  --vm DOMAIN     with --nccl: those of this VM, by their addresses in it\n",
+	  cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--iommufd] [--output FILE]",
 	  "list lent devices for container runtimes (CDI)",
 	  "  --kind DOMAIN/NAME  use this kind instead of dlend.local/device\n"

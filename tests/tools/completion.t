@@ -25,8 +25,8 @@ DISK, OFFER, USED = "0000:03:00.0", "d0002:3b:00.0", "d0003:01:00.0"
 UUID = "11111111-0000-4000-8000-000000000001"
 PATIENCE_S = 60
 PLACE = "/usr/lib/dlend/complete"
-OPTION = re.compile(r"^  (?:-h, )?(--[-a-z]+)", re.M)
-VALUE = re.compile(r"^  (--[-a-z]+) [A-Z{]", re.M)
+OPTION = re.compile(r"^  (?:-h, )?(--[-a-z0-9]+)", re.M)
+VALUE = re.compile(r"^  (--[-a-z0-9]+) [A-Z{]", re.M)
 
 # What ^G tells: the line as TAB has left it; beside it, what was offered.
 ZSH = """PS1=; fpath=({0} $fpath); autoload -Uz compinit; compinit -u -D; setopt noautolist nobeep
@@ -142,7 +142,7 @@ def words(t):
                             ("reserve --for", ["beta"]), ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]), ("show", [OFFER, USED, DISK, UUID]), ("stats", ["a", "b", "c", OFFER, USED, UUID]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
                             ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
-                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),
+                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("topology --vm", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),
                             ("watch --count", []), ("--json --root / detach --force", [USED]), ("nonsense", verbs)):
             t.equal(h.names(*typed.split()), want, f"dlend {typed}")
         t.ok({"none", "auto", "15"} <= set(h.names("lend", "--clique")), "dlend lend --clique")
