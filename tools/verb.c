@@ -104,6 +104,9 @@ static const struct {
 	/* These print their own help. */
 	{ "bench", "[--bar N] [--runs N] [--write ID] [--plot FILE] --device BDF [BORROWER] LENDER",
 	  "measure a device on its own host, and attached to another host", NULL, cmd_program },
+	{ "bench", "[--runs N] [--write SERIAL] [--plot FILE] --p2p DISK MEMORY",
+	  "measure a disk of this host that reads into another device's memory", NULL,
+	  cmd_program },
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",

@@ -198,6 +198,28 @@ def bartimes(t):
                 r = run(way, file.name, size, "7", "60")
                 t.ok(r.returncode == 0 and len(r.stdout.split()) == 7 and r.stdout.replace("\n", "").isdecimal(), f"bartimes {way} {size}: as many times", str(r))
         t.equal(Path(file.name).read_bytes(), data, "  what was there is there")
+        with tempfile.NamedTemporaryFile() as disk:
+            disk.write(3 * data)
+            disk.flush()
+            for place in ("direct", "ram"):
+                file.seek(0)
+                file.write(bytes(4096))
+                file.flush()
+                r = run("read", file.name, "4096", "7", "60", place, disk.name)
+                t.ok(r.returncode == 0 and len(r.stdout.split()) == 7 and Path(file.name).read_bytes() == data, f"bartimes read {place}: what the disk has is there", str(r))
+                r = run("write", file.name, "4096", "7", "60", place, disk.name)
+                t.ok(r.returncode == 0 and len(r.stdout.split()) == 7 and Path(disk.name).read_bytes() == 3 * Path(file.name).read_bytes() != 3 * data,
+                     f"bartimes write {place}: what is there, the disk has", str(r))
+                disk.seek(0)
+                disk.write(3 * data)
+                disk.flush()
+            t.equal(run("read", file.name, "4096", "1", "60", "ram", file.name).returncode, 5, "bartimes: something else has arrived: told")
+            t.equal(run("read", file.name, "4096", "1", "60", "ram", f"{file.name}-").returncode, 1, "bartimes: no disk: told")
+            t.equal(run("read", file.name, "4096", "1", "60", "ram", "/dev/null").returncode, 1, "bartimes: an empty disk: told")
+            t.equal(run("read", file.name, "4096", "1", "60", "across", disk.name).returncode, 2, "bartimes: another way: told")
+        file.seek(0)
+        file.write(data)
+        file.flush()
         t.equal(run("read", file.name, "4", "7", "0").stdout, "", "bartimes: no time, nothing read")
         for name, words, says in (("too large", ("read", file.name, "8192", "1", "1"), "it is smaller"),
                                   ("no file", ("read", f"{file.name}-", "4", "1", "1"), "No such file"),
@@ -255,6 +277,91 @@ def bar_refused(t):
 
 
 PINGS = ("--runs", "2", "--ios", "4", "--ping", "192.0.2.1", "--address", "192.0.2.2/24", "--device", "3:00.0", "b")
+
+
+MEMORY = "d002:04:00.0"
+PEERS = ("--runs", "2", "--ios", "3", "--p2p", "3:00.0", MEMORY)
+
+
+class PeerWorld(World):
+    """On this host a disk with 2 MiB, and another device with a memory of 1 MiB for others: both are files."""
+
+    def __init__(self):
+        super().__init__()
+        bench_fakes.with_driver("a", BDF, "nvme", "nvme0")
+        bench_fakes.with_driver("a", MEMORY, "nvme", "nvme1")
+        for name, text in (("proc/kallsyms", "0 T pci_p2pdma_add_resource\t[x]"), ("proc/interrupts", INTERRUPTS.format(BDF, "nvme0q1")),
+                           (f"sys/bus/pci/devices/{MEMORY}/p2pmem/size", 2 << 20), (f"sys/bus/pci/devices/{MEMORY}/p2pmem/available", 1 << 20),
+                           ("dev/nvme0n1", ""), (f"sys/bus/pci/devices/{MEMORY}/p2pmem/allocate", "")):
+            bench_fakes.put("a", name, text)
+        self.data = os.urandom(2 << 20)
+        self.disk, self.memory = self.path / "a/dev/nvme0n1", self.path / f"a/sys/bus/pci/devices/{MEMORY}/p2pmem/allocate"
+        self.disk.write_bytes(self.data)
+        self.memory.write_bytes(bytes(1 << 20))
+
+
+def peers(t):
+    with PeerWorld() as w:
+        r = w.run("--json", *PEERS)
+        says = json.loads(r.stdout or "{}")
+        t.equal((r.returncode, [(job["job"], job["block_bytes"]) for job in says.get("jobs", [])]), (0, [("read", 4096 << 2 * n) for n in range(5)]),
+                "a disk reads into another device's memory, by size", r.stderr)
+        job = says["jobs"][0]
+        t.equal((says["disk"], says["memory"], says["model"], sorted(job["summary"]["latency_ns"]), sum(job["direct"]["distribution_ns"].values())),
+                (BDF, MEMORY, "A Disk", ["direct", "ram", "ratio"], 6), "  directly and through RAM")
+        t.equal(job["direct"]["per_io"], {"interrupts": 0, "link_interrupts": None, "lender_interrupts": None, "messages": 0}, "  with counts of this host")
+        t.equal((w.memory.read_bytes(), w.disk.read_bytes() == w.data, w.calls()), (w.data[:1 << 20], True, []),
+                "  what the disk has is there, and nothing was written or lent")
+        t.ok("run 2 of 2, direct: read, 1 MiB at a time" in r.stderr and all("progress" in json.loads(line) for line in r.stderr.splitlines()), "  progress", r.stderr)
+        bench_fakes.put("a", f"sys/bus/pci/devices/{MEMORY}/p2pmem/available", 16384)
+        r = w.run("--plot", str(w.path / "plot.svg"), *PEERS)
+        t.ok(r.returncode == 0 and f"A Disk {BDF}, and the memory of {MEMORY}; 2 runs" in r.stdout and "read, 16 KiB at a time, 3 a run" in r.stdout and
+             "64 KiB" not in r.stdout and "passed them on" not in r.stdout, "a smaller memory; as a table", r.stdout + r.stderr)
+        t.ok({"ram", "direct"} <= {e.text for e in ElementTree.parse(w.path / "plot.svg").iter()}, "  and drawn")
+        r = w.run("--write", SERIAL, *PEERS)
+        t.ok(r.returncode == 0 and "write, 16 KiB at a time" in r.stdout and w.disk.read_bytes()[:16384] != w.data[:16384] and
+             w.disk.read_bytes()[3 * 16384:] == w.data[3 * 16384:], "--write with its serial number: it writes", r.stderr)
+
+
+def peers_refused(t):
+    def without(name):
+        return lambda w: (w.path / "a" / name).unlink()
+
+    def program(status):
+        def begin(w):
+            w.program("bartimes", f"#!/bin/sh\necho why >&2\nexit {status}\n")
+            measurement.bar.BarBench.program = str(w.path / "bin/bartimes")
+        return begin
+
+    p2pmem = f"sys/bus/pci/devices/{MEMORY}/p2pmem"
+    cases = (("no such memory", lambda w: shutil.rmtree(w.path / f"a/sys/bus/pci/devices/{MEMORY}"), (), 3, (f"this host has no device {MEMORY}",)),
+             ("a kernel without", lambda w: bench_fakes.put("a", "proc/kallsyms", ""), (), 6, ("CONFIG_PCI_P2PDMA", "grep P2PDMA /boot/config-*")),
+             ("an old kernel", without(f"{p2pmem}/allocate"), (), 6, ("no p2pmem/allocate", "6.2")),
+             ("no memory", lambda w: shutil.rmtree(w.path / "a" / p2pmem), (), 2, ("its driver, nvme, gives none", "controller memory buffer")),
+             ("no memory is free", lambda w: bench_fakes.put("a", f"{p2pmem}/available", 0), (), 4, ("is in use: 0 of 2097152 bytes are free",)),
+             ("no such disk", lambda w: shutil.rmtree(w.path / f"a/sys/bus/pci/devices/{BDF}"), (), 3, (f"this host has no device {BDF}",)),
+             ("a disk that is lent", lambda w: bench_fakes.with_driver("a", BDF, "dlend-lender"), (), 4, ("is lent already", f"  dlend reclaim {BDF}")),
+             ("another driver", lambda w: bench_fakes.with_driver("a", BDF, "vfio-pci"), (), 6, ("not bound to the driver nvme",)),
+             ("another serial number", lambda w: None, ("--write", "SER-2"), 2, ("another serial number", "Nothing was written")),
+             ("a disk that is not empty", lambda w: w.touch("signatures", "ext4\n"), ("--write", SERIAL), 4, ("there is ext4 on it",)),
+             ("a disk in use", program(3), (), 4, (f"{BDF} is in use: it is mounted", "lsblk /dev/nvme0n1")),
+             ("no way", program(4), (), 1, (f"does not reach the memory of {MEMORY}: the kernel allows no such transfer: why", "dlend topology")),
+             ("packets are lost", program(5), (), 1, (f"does not reach the memory of {MEMORY}: the transfer ended without an error",)),
+             ("an error", program(1), (), 1, ("failed on this host: why",)),
+             ("a host, too", lambda w: None, ("b",), 2, ("--p2p DISK MEMORY: two devices of this host",)),
+             ("one device twice", lambda w: None, ("--p2p", "3:00.0", BDF), 2, ("two devices of this host",)),
+             ("a BAR, too", lambda w: None, ("--bar", "1"), 2, ("two devices of this host",)))
+    real = measurement.bar.BarBench.program
+    for name, begin, words, code, parts in cases:
+        with PeerWorld() as w:
+            begin(w)
+            r = w.run(*PEERS, *words)
+            measurement.bar.BarBench.program = real
+            t.ok(r.returncode == code and all(part in r.stderr for part in parts) and "Traceback" not in r.stderr, f"--p2p, refused: {name}", f"{r.returncode} {r.stderr}")
+            t.ok(w.disk.read_bytes() == w.data and not any(w.memory.read_bytes() if w.memory.exists() else b""), "  nothing was read or written")
+    with PeerWorld() as w:
+        r = w.run("--runs", "2")
+        t.ok(r.returncode == 2 and "--device BDF and one or two hosts are needed, or --p2p DISK MEMORY" in r.stderr, "nothing to measure: told", r.stderr)
 
 
 def card(t):
@@ -530,6 +637,6 @@ def layers(t):
 
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (layers, arithmetic, times_of_runs, fio_says, counted, good, virtual, writes, bartimes, bar_read, bar_refused, card, refused, fails, interrupted, plotted):
+    for part in (layers, arithmetic, times_of_runs, fio_says, counted, good, virtual, writes, bartimes, bar_read, bar_refused, peers, peers_refused, card, refused, fails, interrupted, plotted):
         tap.diag(part.__name__)
         part(tap)

@@ -142,7 +142,7 @@ def words(t):
                             ("reserve --for", ["beta"]), ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]), ("show", [OFFER, USED, DISK, UUID]), ("stats", ["a", "b", "c", OFFER, USED, UUID]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
                             ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
-                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("topology --vm", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),
+                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("topology --vm", h.vms), ("bench --p2p", [DISK]), ("libvirt-xml --any", ["dlend-nvme"]),
                             ("watch --count", []), ("--json --root / detach --force", [USED]), ("nonsense", verbs)):
             t.equal(h.names(*typed.split()), want, f"dlend {typed}")
         t.ok({"none", "auto", "15"} <= set(h.names("lend", "--clique")), "dlend lend --clique")

@@ -9,6 +9,7 @@ In this order; each module imports only modules that stand before it:
     bar             the same of a BAR
     card            the same of a network card
     rounds          runs the jobs on both hosts, in turn, and counts interrupts and messages
+    peers           a disk that reads into the memory of another device, directly and through RAM
     report          the numbers, for people and for programs
     plot            the distribution as SVG
     command         the command line

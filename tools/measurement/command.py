@@ -13,9 +13,10 @@ from remote.messages import Failure, print_json, print_line
 from .bar import BarBench
 from .card import CardBench
 from .disk import DiskBench
-from .plot import draw
 from .report import as_json, as_lines, distribution, rates_by_size
-from .rounds import Bench, is_virtual, run_bench
+from .peers import PeerBench
+from .plot import draw
+from .rounds import Bench, is_virtual
 
 BDF = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.I)
 RUNS, IOS = (2, 1000), (1, 10_000_000)      # the least and the most
@@ -44,7 +45,9 @@ def word(text):
 
 def parse_arguments(argv):
     p = Parser("bench", "Measure a device of LENDER: on LENDER itself, and attached to BORROWER, or to this host.")
-    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the NVMe disk or other device, by its address on LENDER")
+    p.add_argument("--device", metavar="BDF", type=pci_address, help="the NVMe disk or other device, by its address on LENDER")
+    p.add_argument("--p2p", metavar=("DISK", "MEMORY"), nargs=2, type=pci_address, help="instead: an NVMe disk of this host reads into the memory "
+                   "buffer of another device of this host, directly and through RAM; their addresses here")
     p.add_argument("--bar", metavar="N", type=between(0, 5), help="read this BAR, instead of a disk; reading it must have no side effects")
     p.add_argument("--ping", metavar="ADDRESS", type=ipaddress.IPv4Address, help="send packets to this address, by a network card, instead")
     p.add_argument("--address", metavar="ADDRESS/BITS", type=ipaddress.IPv4Interface, help="with --ping: the card's own address meanwhile")
@@ -54,10 +57,12 @@ def parse_arguments(argv):
     p.add_argument("--write", metavar="ID", type=word, help="write, too: to the disk with this serial number, which must be "
                    "empty, or to the BAR of the device with this VENDOR:DEVICE, the values that were read from it")
     p.add_argument("--plot", metavar="FILE", type=word, help="draw the distribution of latencies (SVG)")
-    p.add_argument("hosts", metavar="HOST", nargs="+", type=host_name, help="[BORROWER] LENDER, as ssh knows them")
+    p.add_argument("hosts", metavar="HOST", nargs="*", type=host_name, help="[BORROWER] LENDER, as ssh knows them")
     args = p.parse_args(argv)
-    if len(args.hosts) > 2:
-        p.error("BORROWER and LENDER are two hosts")
+    if args.p2p and (args.device or args.hosts or args.ping or args.bar is not None or len(set(args.p2p)) < 2):
+        p.error("--p2p DISK MEMORY: two devices of this host, without --device, --bar, --ping and HOST")
+    if not args.p2p and (not args.device or not 1 <= len(args.hosts) <= 2):
+        p.error("--device BDF and one or two hosts are needed, or --p2p DISK MEMORY")
     if bool(args.ping) != bool(args.address) or (args.ping and (args.write or args.bar is not None)):
         p.error("--ping and --address belong together, without --bar and --write")
     if args.ping and args.ping not in args.address.network:
@@ -73,13 +78,19 @@ def subject_of(args):
     return DiskBench(args.write) if args.bar is None else BarBench(args.bar, args.write)
 
 
-def measure(args):
+def bench_of(args):
     settings = Settings(Path(args.root), args.json)
+    here = Host(settings, "this host")
+    if args.p2p:
+        return PeerBench(here, *args.p2p, args.write, args.runs, args.ios)
     hosts = [host_by_ssh(settings, name) for name in args.hosts]
-    borrower = hosts[0] if len(hosts) == 2 else Host(settings, "this host")
-    bench = Bench(hosts[-1], borrower, args.device, subject_of(args), args.runs, args.ios)
-    run_bench(bench)
-    virtual = is_virtual(bench.lender) or is_virtual(bench.borrower)
+    return Bench(hosts[-1], hosts[0] if len(hosts) == 2 else here, args.device, subject_of(args), args.runs, args.ios)
+
+
+def measure(args):
+    bench = bench_of(args)
+    bench.perform()
+    virtual = any(is_virtual(host) for host in bench.hosts())
     if not args.json:
         print_line("\n".join(as_lines(bench, virtual)), sys.stdout)
     if args.plot:

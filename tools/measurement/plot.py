@@ -5,7 +5,7 @@ from html import escape
 
 WIDTH, HEIGHT = 640, 260            # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 60, 30, 40, 50
-COLOURS = {"local": "#1f77b4", "attached": "#d62728"}
+COLOURS = "#1f77b4", "#d62728"      # of the two places
 
 
 def steps_of(distribution):
@@ -26,9 +26,9 @@ def decades(values):
 class Panel:
     """One of those that stand one below the other."""
 
-    def __init__(self, number, powers):
+    def __init__(self, number, powers, places):
         """powers: of ten, the first and the last one of the axis"""
-        self.top, self.powers = number * HEIGHT, powers
+        self.top, self.powers, self.places = number * HEIGHT, powers, list(places)
         self.across, self.down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
         self.bottom = self.top + HEIGHT - BOTTOM
 
@@ -50,38 +50,37 @@ class Panel:
             parts.append(f'<path d="M{LEFT},{height:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
                          f'<text x="{LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">{name}</text>')
         parts.append(f'<text x="{LEFT + self.across / 2:.0f}" y="{self.bottom + 38}" text-anchor="middle">{axis}</text>')
-        for n, place in enumerate(COLOURS):
-            parts.append(f'<text x="{WIDTH - RIGHT - 160 + 80 * n}" y="{self.top + 24}" fill="{COLOURS[place]}">{place}</text>')
+        for n, place in enumerate(self.places):
+            parts.append(f'<text x="{WIDTH - RIGHT - 160 + 80 * n}" y="{self.top + 24}" fill="{COLOURS[n]}">{place}</text>')
         return parts
 
-
-def line(place, path):
-    return f'<path d="{path}" fill="none" stroke="{COLOURS[place]}" stroke-width="2"/>'
+    def line(self, place, path):
+        return f'<path d="{path}" fill="none" stroke="{COLOURS[self.places.index(place)]}" stroke-width="2"/>'
 
 
 def distribution_panel(number, job, distributions, labels):
     """One job.  distributions: by place; labels: whether the axis has times"""
-    panel = Panel(number, decades([max(ns, 1) for distribution in distributions.values() for ns in distribution]))
+    panel = Panel(number, decades([max(ns, 1) for distribution in distributions.values() for ns in distribution]), distributions)
     parts = panel.frame(job, "latency, us" if labels else "latency (times mean nothing here)",
                         (lambda power: f"{10.0 ** (power - 3):g}") if labels else None, [(n / 4, f"{n / 4:.0%}") for n in range(5)])
     for place, distribution in distributions.items():
         steps = steps_of(distribution)
         path = f"M{panel.at(steps[0][0], 0)}" + "".join(f"H{panel.at(ns, 0).partition(',')[0]}V{panel.at(ns, share).partition(',')[2]}"
                                                         for ns, share in steps)
-        parts.append(line(place, path))
+        parts.append(panel.line(place, path))
     return parts
 
 
 def sizes_panel(number, name, places, labels):
     """Bandwidth by size.  places: {place: {bytes of a transfer: bytes a second}}; labels: whether the height has numbers"""
-    panel = Panel(number, decades([size for sizes in places.values() for size in sizes]))
+    panel = Panel(number, decades([size for sizes in places.values() for size in sizes]), places)
     low, high = decades([rate for sizes in places.values() for rate in sizes.values()])
     title = f"{name}, MB/s by size" if labels else f"{name}, bandwidth by size (its numbers mean nothing here)"
     parts = panel.frame(title, "bytes at a time", lambda power: 10 ** power,
                         [((power - low) / (high - low), f"{10.0 ** (power - 6):g}" if labels else "") for power in range(low, high + 1)])
     for place, sizes in places.items():
         points = [panel.at(size, (math.log10(rate) - low) / (high - low)) for size, rate in sorted(sizes.items())]
-        parts.append(line(place, "M" + "L".join(points)))
+        parts.append(panel.line(place, "M" + "L".join(points)))
     return parts
 
 

@@ -2,7 +2,6 @@
 """The numbers, for people and for programs."""
 import statistics
 
-from .rounds import PLACES
 from .times import mean_of, ratio_of
 
 # Name of a run's number: (for people, by how much it is divided, decimals)
@@ -31,11 +30,12 @@ def distribution(runs):
 
 
 def summary(places):
-    """{measure: {place: mean and intervals, "ratio": of attached to local, and intervals}} of one job"""
-    told = [measure for measure in MEASURES if measure in places["local"][0]]
+    """{measure: {place: mean and intervals, "ratio": of the second place to the first one, and intervals}} of one job"""
+    first, second = places
+    told = [measure for measure in MEASURES if measure in places[first][0]]
     values = {place: {measure: [run[measure] for run in runs] for measure in told} for place, runs in places.items()}
-    return {measure: {**{place: mean_of(values[place][measure]) for place in PLACES},
-                      "ratio": ratio_of(values["attached"][measure], values["local"][measure])} for measure in told}
+    return {measure: {**{place: mean_of(values[place][measure]) for place in places},
+                      "ratio": ratio_of(values[second][measure], values[first][measure])} for measure in told}
 
 
 def rates_by_size(results):
@@ -45,7 +45,7 @@ def rates_by_size(results):
         for place, runs in places.items():
             if "bytes_per_s" in runs[0]:
                 rates.setdefault(job.name, {}).setdefault(place, {})[job.block] = statistics.fmean(run["bytes_per_s"] for run in runs)
-    return {name: places for name, places in rates.items() if len(places["local"]) > 1}
+    return {name: places for name, places in rates.items() if len(next(iter(places.values()))) > 1}
 
 
 def as_json(bench, virtual):
@@ -55,9 +55,7 @@ def as_json(bench, virtual):
                         "per_io": {count: per_io(runs, count) for count in COUNTS},
                         "distribution_ns": distribution(runs)} for place, runs in places.items()}}
             for job, places in bench.results.items()]
-    return {"lender": str(bench.lender), "borrower": str(bench.borrower), "device": bench.bdf,
-            "model": bench.device.model, "interrupts": bench.interrupts, "times_mean_nothing": virtual, "runs": bench.runs,
-            "jobs": jobs}
+    return {**bench.head(), "times_mean_nothing": virtual, "runs": bench.runs, "jobs": jobs}
 
 
 def interval(row, level):
@@ -66,20 +64,21 @@ def interval(row, level):
 
 def as_lines(bench, virtual):
     """For people."""
-    lines = [f"{bench.device.model} {bench.bdf} of {bench.lender}, attached to {bench.borrower}; {bench.runs} runs, interrupts: "
-             f"{bench.interrupts}"]
+    lines = [bench.title()]
     if virtual:
         lines.append(MEANINGLESS)
     for job, places in bench.results.items():
-        lines += ["", f"{job.title()}, {places['local'][0]['ios']} a run",
-                  f"  {'':37} {'local':>10} {'attached':>10} {'ratio':>7}  {'95 %':18}  99 %"]
+        first, second = places
+        lines += ["", f"{job.title()}, {places[first][0]['ios']} a run",
+                  f"  {'':37} {first:>10} {second:>10} {'ratio':>7}  {'95 %':18}  99 %"]
         for measure, row in summary(places).items():
             name, by, digits = MEASURES[measure]
-            times = ["-", "-"] if virtual else [f"{row[place]['mean'] / by:.{digits}f}" for place in PLACES]
+            times = ["-", "-"] if virtual else [f"{row[place]['mean'] / by:.{digits}f}" for place in places]
             ratio = row["ratio"]
             lines.append(f"  {name:37} {times[0]:>10} {times[1]:>10} {ratio['mean']:>7.4g}  {interval(ratio, '95'):18}  "
                          f"{interval(ratio, '99')}")
-        for count, name in COUNTS.items() if bench.device.interrupts is not None else ():
-            both = [per_io(places[place], count) for place in PLACES]
-            lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else format(value, '.3f'):>10}" for value in both))
+        for count, name in COUNTS.items():
+            both = [per_io(runs, count) for runs in places.values()]
+            if any(count in runs[0] for runs in places.values()):
+                lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else format(value, '.3f'):>10}" for value in both))
     return lines

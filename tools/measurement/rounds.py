@@ -34,6 +34,19 @@ class Bench:
     interrupts: str = ""        # how they come to the borrower
     results: dict = field(default_factory=dict)     # {Job: {place: [numbers of each run]}}
 
+    def hosts(self):
+        return self.lender, self.borrower
+
+    def perform(self):
+        run_bench(self)
+
+    def title(self):
+        return f"{self.device.model} {self.bdf} of {self.lender}, attached to {self.borrower}; {self.runs} runs, interrupts: {self.interrupts}"
+
+    def head(self):
+        return {"lender": str(self.lender), "borrower": str(self.borrower), "device": self.bdf, "model": self.device.model,
+                "interrupts": self.interrupts}
+
 
 def is_virtual(host):
     """Whether the host is a virtual machine: then its times are those of an emulation, maybe."""
@@ -117,14 +130,18 @@ def count_all(bench, place, device):
 def run_job(bench, place, job, device, seed):
     """One job on one host: its numbers, and what was counted meanwhile."""
     host = bench.borrower if place == "attached" else bench.lender
-    before = count_all(bench, place, device)
-    result = host.run(bench.subject.words(device, job, bench.ios or job.ios, seed))
-    after = count_all(bench, place, device)
+    words = bench.subject.words(device, job, bench.ios or job.ios, seed)
+    return run_words(host, bench.subject, job, words, lambda: count_all(bench, place, device))
+
+
+def run_words(host, subject, job, words, count):
+    """The same.  words: the command; count(): what was counted so far, {name: number, or None}"""
+    before, result, after = count(), host.run(words), count()
     try:
-        numbers = bench.subject.parse(result.stdout, job)
+        numbers = subject.parse(result.stdout, job)
     except ValueError as error:
         why = reason_of(result) if result.returncode else f"what it says cannot be read: {error}"
-        raise Failure(f"{bench.subject.program} failed on {host}", why) from None
+        raise Failure(f"{subject.program} failed on {host}", why) from None
     return {**numbers, **{name: None if None in (now, before[name]) else now - before[name] for name, now in after.items()}}
 
 
