@@ -8,15 +8,12 @@
 import json
 import re
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-
-DEVICES = {"pcie-root-port": "pcie-root-port", "pcie-switch-upstream-port": "x3130-upstream",
-           "pcie-switch-downstream-port": "xio3130-downstream"}
+from tree import arguments  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def path(f, *ends):
@@ -69,24 +66,6 @@ def container(t, f, a, uuids):
     for device in spec["devices"]:
         for node in device["containerEdits"]["deviceNodes"]:
             t.equal(a.run(f"test -c {node['path']}", check=False).status, 0, f"{node['path']} is there")
-
-
-def arguments(text):
-    """-device values for elements of a libvirt domain, as libvirt would make them."""
-    top, devices = ET.fromstring(f"<devices>{text}</devices>"), []
-    for c in top.findall("controller"):
-        index, address = c.get("index"), c.find("address")
-        value = f"{DEVICES[c.get('model')]},id=pci.{index}"
-        if c.get("model") != "pcie-switch-upstream-port":
-            value += f",chassis={index}"
-        if address is not None:
-            value += f",bus=pci.{int(address.get('bus'), 0)},addr={address.get('slot')}"
-        devices.append(value)
-    for h in top.findall("hostdev"):
-        bus = int(h.find("address").get("bus"), 0)
-        uuid = h.find("source/address").get("uuid")
-        devices.append(f"vfio-pci,sysfsdev=/sys/bus/mdev/devices/{uuid},bus=pci.{bus}")
-    return devices
 
 
 def replicated(t, f, uuids):
